@@ -1,0 +1,105 @@
+// Package wire is the language between a worker and the supervisor inside a
+// sandbox: length-prefixed frames on the container's stdin and stdout.
+//
+//	type (1 byte) | length (4 bytes, big endian) | payload
+//
+// The worker sends one JOB frame. The supervisor sends READY, then any number
+// of STDOUT, STDERR and TRACE frames, then END, or FAIL when the sandbox
+// itself is broken. Whatever comes from a sandbox is hostile input.
+package wire
+
+// Version is the version of the protocol; READY carries it.
+const Version = 1
+
+// Type is a frame's type.
+type Type byte
+
+// The frame types.
+const (
+	Ready  Type = 'R'
+	Job    Type = 'J'
+	Stdout Type = 'O'
+	Stderr Type = 'E'
+	Trace  Type = 'T'
+	End    Type = 'Z'
+	Fail   Type = 'X'
+)
+
+// MaxChunk is the largest payload of a STDOUT, STDERR or TRACE frame in bytes.
+// A TRACE payload is one byte, the area's number, and up to MaxChunk-1 bytes of the area.
+const MaxChunk = 64 << 10
+
+// MaxPayload returns the largest payload of a frame of type t in bytes, and
+// false for an unknown type.
+func MaxPayload(t Type) (int, bool) {
+	switch t {
+	case Ready, Fail, End:
+		return 16 << 10, true
+	case Job:
+		return 8 << 20, true
+	case Stdout, Stderr, Trace:
+		return MaxChunk, true
+	}
+	return 0, false
+}
+
+// ReadyInfo is the payload of READY, as JSON: the interpreter is up, the
+// tracer imported, nothing of the job known.
+type ReadyInfo struct {
+	Version int    `json:"v"`
+	Python  string `json:"python"`
+	Tracer  string `json:"tracer"`
+	// Cgroup is "v1", "v2" or "" when the supervisor cannot read its own cgroup.
+	Cgroup string `json:"cgroup"`
+}
+
+// JobInfo is the payload of JOB, as JSON. Contents are bytes (base64 in JSON).
+type JobInfo struct {
+	Entrypoint string            `json:"entrypoint"`
+	Files      map[string][]byte `json:"files"`
+	Stdin      []byte            `json:"stdin"`
+	Args       []string          `json:"args"`
+
+	WallMS      int64 `json:"wall_ms"`
+	CPUMS       int64 `json:"cpu_ms"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	OutputBytes int64 `json:"output_bytes"`
+	Processes   int64 `json:"processes"`
+	OpenFiles   int64 `json:"open_files"`
+	FileBytes   int64 `json:"file_bytes"`
+	TraceEvents int64 `json:"trace_events"`
+	TraceBytes  int64 `json:"trace_bytes"`
+
+	TraceMode   string   `json:"trace_mode"`
+	TraceValues bool     `json:"trace_values"`
+	Include     []string `json:"include"`
+}
+
+// EndInfo is the payload of END, as JSON: what the supervisor saw.
+type EndInfo struct {
+	// Exited is true when the program ended by exit, with ExitCode; else
+	// Signal is the number of the signal that ended it.
+	Exited   bool `json:"exited"`
+	ExitCode int  `json:"exit_code"`
+	Signal   int  `json:"signal"`
+	// Killed is why the supervisor killed the program: "", "wall", "cpu",
+	// "stdout" or "stderr".
+	Killed string `json:"killed"`
+	// OOMKills counts the processes of this sandbox that the kernel killed
+	// for memory; -1 when the supervisor could not read it.
+	OOMKills int64 `json:"oom_kills"`
+	// ForksRefused counts forks refused by the limit on processes; -1 unknown.
+	ForksRefused   int64 `json:"forks_refused"`
+	WallMS         int64 `json:"wall_ms"`
+	CPUMS          int64 `json:"cpu_ms"`
+	MaxMemoryBytes int64 `json:"max_memory_bytes"`
+	MaxProcesses   int64 `json:"max_processes"`
+	// StdoutBytes and StderrBytes count what the program wrote, also past the cap.
+	StdoutBytes int64 `json:"stdout_bytes"`
+	StderrBytes int64 `json:"stderr_bytes"`
+}
+
+// FailInfo is the payload of FAIL, as JSON: the sandbox is broken, not the program.
+type FailInfo struct {
+	Error string `json:"error"`
+}
