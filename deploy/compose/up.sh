@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Builds the images that docker-compose.yml names, where they are missing or
+# old, makes a password for Redis once, and starts the fleet.
+#
+#   deploy/compose/up.sh [arguments for "compose up", such as --scale worker=3]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+say() { printf 'up: %s\n' "$*"; }
+
+# compose runs Compose v2 where the client has it, else v1.29.
+compose() {
+  if docker compose version >/dev/null 2>&1; then docker compose "$@"; else docker-compose "$@"; fi
+}
+
+have() { docker image inspect "$1" >/dev/null 2>&1; }
+
+# binary_image builds a FROM scratch image around one static binary.
+binary_image() { # binary_image BINARY TAG
+  local context
+  context=$(mktemp -d)
+  cp "$1" "$context/program"
+  docker build --quiet --tag "$2" --file deploy/compose/binary.Dockerfile "$context" >/dev/null
+  rm -rf "$context"
+  say "$2 built"
+}
+
+for name in worker enqueuer; do
+  binary_image "bin/$name" "tracefleet/$name:latest"
+done
+
+if have "${TRACEFLEET_REDIS_IMAGE:-tracefleet/redis:7}"; then
+  say "redis image: already there"
+elif docker pull --quiet redis:7-bookworm >/dev/null 2>&1; then
+  docker tag redis:7-bookworm tracefleet/redis:7
+  say "redis image: pulled"
+else
+  say "redis image: no registry answers, building it from the Debian base"
+  docker build --quiet --network host --tag tracefleet/redis:7 --file deploy/compose/redis.Dockerfile deploy/compose >/dev/null
+fi
+
+if have "${TRACEFLEET_ASYNQMON_IMAGE:-tracefleet/asynqmon:0.7.2}"; then
+  say "asynqmon image: already there"
+elif docker pull --quiet hibiken/asynqmon:0.7.2 >/dev/null 2>&1; then
+  docker tag hibiken/asynqmon:0.7.2 tracefleet/asynqmon:0.7.2
+  say "asynqmon image: pulled"
+else
+  say "asynqmon image: no registry answers, building it from its Go module"
+  GOBIN="$PWD/build/asynqmon" CGO_ENABLED=0 go install -trimpath -ldflags '-s -w' github.com/hibiken/asynqmon/cmd/asynqmon@v0.7.2
+  binary_image build/asynqmon/asynqmon tracefleet/asynqmon:0.7.2
+fi
+
+# The password lives in .env, which Compose reads and git ignores.
+if [ -z "${REDIS_PASSWORD:-}" ] && ! grep -qs '^REDIS_PASSWORD=' .env; then
+  (umask 077 && printf 'REDIS_PASSWORD=%s\n' "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')" >>.env)
+  say "made a password for Redis in .env"
+fi
+
+# Compose warns of profiles' images otherwise; the enqueuer is run on demand.
+compose up --detach --remove-orphans "$@"
+compose ps
+say "dashboard: http://127.0.0.1:${TRACEFLEET_ASYNQMON_PORT:-8081}"
+say "trace a program: docker-compose run --rm -T enqueuer trace - < examples/off_by_one/main.py"
