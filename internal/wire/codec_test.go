@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/execra/tracefleet/internal/wire"
 )
 
@@ -163,8 +161,8 @@ func FuzzDecoder(f *testing.F) {
 				t.Fatalf("WriteFrame: %v", err)
 			}
 		}
-		if diff := cmp.Diff(stream[:again.Len()], again.Bytes()); diff != "" {
-			t.Fatalf("decoding and encoding changed the bytes (-want +got):\n%s", diff)
+		if !bytes.Equal(stream[:again.Len()], again.Bytes()) {
+			t.Fatalf("decoding and encoding changed the bytes: got %q, want %q", again.Bytes(), stream[:again.Len()])
 		}
 	})
 }
