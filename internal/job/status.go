@@ -1,5 +1,7 @@
 package job
 
+import "slices"
+
 // Status is how a job ended. The list is closed.
 type Status string
 
@@ -39,3 +41,40 @@ const (
 	HitInodes      LimitName = "inodes"
 	HitOpenFiles   LimitName = "open_files"
 )
+
+// Statuses lists every status. When several hold for one run, the first in this
+// order is the one it gets; what the others say stays in LimitsHit.
+func Statuses() []Status {
+	return []Status{
+		StatusSystemError, StatusRejected, StatusCanceled, StatusMemoryLimit, StatusTimeLimit,
+		StatusOutputLimit, StatusResultInvalid, StatusSignaled, StatusSyntaxError,
+		StatusException, StatusExitNonzero, StatusOK,
+	}
+}
+
+// Valid tells whether s is in the closed list.
+func (s Status) Valid() bool { return slices.Contains(Statuses(), s) }
+
+// PlatformFault tells whether the fleet, not the program, is to blame.
+func (s Status) PlatformFault() bool { return s == StatusSystemError }
+
+// Abnormal tells whether the program was not left to end in its own way:
+// Result.Error says why, and there is no return code.
+func (s Status) Abnormal() bool {
+	switch s {
+	case StatusOK, StatusExitNonzero, StatusException, StatusSyntaxError, StatusSignaled:
+		return false
+	}
+	return true
+}
+
+// LimitNames lists every LimitName in the order in which Result.LimitsHit has them.
+func LimitNames() []LimitName {
+	return []LimitName{
+		HitWall, HitCPU, HitMemory, HitProcesses, HitStdout, HitStderr, HitTraceEvents,
+		HitTraceBytes, HitFileSize, HitDisk, HitInodes, HitOpenFiles,
+	}
+}
+
+// Valid tells whether n is in the closed list.
+func (n LimitName) Valid() bool { return slices.Contains(LimitNames(), n) }

@@ -1,0 +1,55 @@
+package job
+
+import (
+	"maps"
+	"slices"
+)
+
+// DefaultRetentionS is how long a finished job is kept when it says nothing: a day.
+const DefaultRetentionS = 24 * 60 * 60
+
+// DefaultTrace returns the trace options of a Job that names none: everything,
+// for all of the job's code.
+func DefaultTrace() TraceOptions {
+	return TraceOptions{Mode: TraceFull, Values: true, Include: []string{"."}}
+}
+
+// Normalize returns a copy of j in which what was left out has its default.
+// Strings, numbers, slices and maps that are empty count as left out; so do Limits and Trace
+// when they are zero as a whole. In a Limits that is not zero, every field
+// is taken as it is, because 0 is a legal file_bytes and trace_events. The ID
+// stays empty: whoever submits the job picks one.
+func (j Job) Normalize() Job {
+	setDefault(&j.Language, LanguagePython)
+	setDefault(&j.Entrypoint, DefaultEntrypoint)
+	setDefault(&j.Queue, QueueDefault)
+	setDefault(&j.RetentionS, DefaultRetentionS)
+	setDefault(&j.Limits, DefaultLimits())
+	if j.Trace.Mode == "" && !j.Trace.Values && len(j.Trace.Include) == 0 {
+		j.Trace = DefaultTrace()
+	}
+	setDefault(&j.Trace.Mode, TraceFull)
+	if len(j.Trace.Include) == 0 {
+		j.Trace.Include = []string{"."}
+	}
+	j.Trace.Include = slices.Clone(j.Trace.Include)
+	j.Args = append([]string{}, j.Args...)
+	j.Files = cloneMap(j.Files)
+	j.Labels = cloneMap(j.Labels)
+	return j
+}
+
+func setDefault[T comparable](to *T, value T) {
+	var zero T
+	if *to == zero {
+		*to = value
+	}
+}
+
+// cloneMap never returns nil: a missing map and an empty one are the same document.
+func cloneMap(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return maps.Clone(m)
+}
