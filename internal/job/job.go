@@ -6,7 +6,10 @@
 // at once as long as nobody changes them.
 package job
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // SandboxNotice is shown to a person before their program is traced. Execra's
 // user interface shows the same sentence, so it must not be reworded.
@@ -30,6 +33,9 @@ const (
 
 // Queues lists every queue, most urgent first.
 func Queues() []Queue { return []Queue{QueueInteractive, QueueDefault, QueueBatch} }
+
+// Valid tells whether q is one of Queues.
+func (q Queue) Valid() bool { return slices.Contains(Queues(), q) }
 
 // Job is one program to trace. It is complete: after Decode or Normalize every
 // default is filled in and every rule of Validate holds.

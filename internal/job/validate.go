@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -55,7 +54,7 @@ func (j Job) check(f *faults, max Limits) {
 	j.checkInput(f)
 	j.Limits.check(f, max)
 	j.checkTrace(f)
-	if !slices.Contains(Queues(), j.Queue) {
+	if !j.Queue.Valid() {
 		f.add("queue", "must be one of interactive, default, batch, got %q", shorten(string(j.Queue), 40))
 	}
 	checkKey(f, "tenant", j.Tenant, MaxTenantBytes)
