@@ -1,0 +1,130 @@
+package render
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/execra/tracefleet/internal/trace"
+)
+
+// Longest texts of values, in characters.
+const (
+	changeLimit   = 60
+	argumentLimit = 40
+	resultLimit   = 80
+)
+
+// replay folds the events of a trace into the state of the program, one after
+// the other.
+type replay struct {
+	names   trace.Names
+	objects trace.Objects
+	frames  map[int]*frameState
+}
+
+// frameState is one call of a function as far as the replay has come.
+type frameState struct {
+	function trace.Function
+	order    []string
+	values   map[string]trace.Value
+	// row is where the last line of this frame was shown; nil at first and after a fold.
+	row *row
+	// line is the last line event's line, 0 at first.
+	line int
+}
+
+func newReplay(t *trace.Trace) *replay {
+	return &replay{names: t.Names(), objects: trace.Objects{}, frames: map[int]*frameState{}}
+}
+
+// frame gives the frame that e happened in.
+func (r *replay) frame(e trace.Event) *frameState {
+	f := r.frames[e.Frame]
+	if f == nil {
+		f = &frameState{function: r.names.Function(e.Func), values: map[string]trace.Value{}}
+		r.frames[e.Frame] = f
+	}
+	return f
+}
+
+// step takes e in and returns its frame and the names of that frame's
+// variables that changed: those assigned, then those whose object changed.
+func (r *replay) step(e trace.Event) (*frameState, []string) {
+	r.objects.Apply(e)
+	f := r.frame(e)
+	var changed []string
+	for _, v := range e.Vars {
+		changed = append(changed, v.Name)
+		if trace.Deleted(v.Value) {
+			delete(f.values, v.Name)
+			f.order = slices.DeleteFunc(f.order, func(name string) bool { return name == v.Name })
+			continue
+		}
+		if _, known := f.values[v.Name]; !known {
+			f.order = append(f.order, v.Name)
+		}
+		f.values[v.Name] = v.Value
+	}
+	if len(e.Heap) == 0 {
+		return f, changed
+	}
+	for _, name := range f.order {
+		if !slices.Contains(changed, name) && r.touched(f.values[name], e.Heap) {
+			changed = append(changed, name)
+		}
+	}
+	return f, changed
+}
+
+// touched tells whether a changed object can be seen through v.
+func (r *replay) touched(v trace.Value, heap trace.Heap) bool {
+	return slices.ContainsFunc(heap, func(entry trace.HeapEntry) bool {
+		return r.objects.Reaches(v, entry.Ref)
+	})
+}
+
+// changes writes "name = value" for each name that a person wants to read.
+func (r *replay) changes(f *frameState, names []string) []string {
+	var texts []string
+	for _, name := range names {
+		v, known := f.values[name]
+		switch {
+		case !known:
+			texts = append(texts, plain(name)+" deleted")
+		case !r.definition(name, v):
+			texts = append(texts, plain(name)+" = "+r.objects.Text(v, changeLimit))
+		}
+	}
+	return texts
+}
+
+// definition tells whether v is a function, class or module under its own
+// name: the line itself says so.
+func (r *replay) definition(name string, v trace.Value) bool {
+	if len(v) == 0 || v[0] != '[' {
+		return false
+	}
+	text := r.objects.Text(v, changeLimit)
+	for _, kind := range []string{"<function ", "<class ", "<module "} {
+		if rest, ok := strings.CutPrefix(text, kind); ok {
+			return lastName(strings.TrimSuffix(rest, ">")) == name
+		}
+	}
+	return bytes.HasPrefix(v, []byte(`["module"`)) || text == "<module>"
+}
+
+// arguments writes the arguments of a call, in the order of the function's
+// parameters.
+func (r *replay) arguments(f *frameState) string {
+	var texts []string
+	for _, name := range f.function.Args {
+		if v, known := f.values[name]; known {
+			texts = append(texts, plain(name)+"="+r.objects.Text(v, argumentLimit))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// lastName is what follows the last dot.
+func lastName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }

@@ -1,0 +1,313 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/trace"
+)
+
+// row is one line of the run as it is shown.
+type row struct {
+	gutter  string
+	depth   int
+	text    string
+	changes []string
+	look    look
+}
+
+// look is what a row shows, which decides how it is painted.
+type look int
+
+const (
+	lookSource look = iota
+	lookAgain       // a line shown again after what it called
+	lookCall
+	lookReturn
+	lookRaise
+	lookFatal
+	lookOut
+	lookErr
+	lookNote
+)
+
+// run turns the events of a trace into rows.
+type run struct {
+	*view
+	*replay
+	rows      []*row
+	multiFile bool
+	threads   bool
+	thread    int
+	fatal     int // the event that raised the exception that ended the program, or -1
+	// placed counts the bytes of stdout and stderr that have gone by.
+	placed [2]int64
+	// whole is true while all output that has gone by is shown.
+	whole bool
+}
+
+// steps writes the lines in the order they ran, with what changed beside them.
+func (v *view) steps() {
+	t := v.result.Trace
+	if t == nil || len(t.Events) == 0 {
+		return
+	}
+	r := &run{view: v, replay: newReplay(t), fatal: fatalEvent(v.result), whole: v.result.Encoding != job.EncodingUTF8Lossy}
+	r.multiFile, r.threads = spread(t)
+	r.walk(t)
+	v.outputShown = r.whole
+	v.heading("The run, step by step")
+	v.writeRows(v.shorten(r.rows))
+}
+
+// spread tells whether the events are in several files, and in several threads.
+func spread(t *trace.Trace) (files, threads bool) {
+	names, first := t.Names(), t.Events[0]
+	for _, e := range t.Events {
+		files = files || names.Function(e.Func).File != names.Function(first.Func).File
+		threads = threads || e.Thread != first.Thread
+	}
+	return files, threads
+}
+
+// fatalEvent finds the last exception event of a program that an exception ended.
+func fatalEvent(r job.Result) int {
+	if r.Status != job.StatusException || len(r.Trace.Gaps) > 0 {
+		return -1
+	}
+	for i := len(r.Trace.Events) - 1; i >= 0; i-- {
+		if r.Trace.Events[i].Kind == trace.KindException {
+			return i
+		}
+	}
+	return -1
+}
+
+func (r *run) walk(t *trace.Trace) {
+	var folding []fold
+	if !r.options.Unfolded {
+		folding = folds(t)
+	}
+	gaps := t.Gaps
+	r.thread = t.Events[0].Thread
+	for i := 0; i < len(t.Events); i++ {
+		for len(gaps) > 0 && gaps[0].AfterSeq < t.Events[i].Seq {
+			r.gap(gaps[0])
+			gaps = gaps[1:]
+		}
+		frame, changed := r.step(t.Events[i])
+		r.output(t.Events[i])
+		r.attach(frame, t.Events[i], changed)
+		if len(folding) > 0 && folding[0].from == i {
+			r.skip(t.Events, folding[0])
+			i, folding = folding[0].to, folding[1:]
+		}
+		r.own(i, t.Events)
+	}
+	for _, g := range gaps {
+		r.gap(g)
+	}
+	r.rest()
+}
+
+// skip replays the events of a fold without showing them, up to and with what
+// came before the event after it, and adds the row that stands for them.
+func (r *run) skip(events []trace.Event, f fold) {
+	var names []string
+	seen := map[string]bool{}
+	for _, e := range events[f.from+1 : f.to+1] {
+		frame, changed := r.step(e)
+		frame.row = nil
+		if e.Out != nil {
+			r.whole = false
+			r.placed = *e.Out
+		}
+		if e.Frame != f.frame {
+			continue
+		}
+		for _, name := range changed {
+			if !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	fold := &row{
+		depth: events[f.from].Depth, look: lookNote,
+		text: fmt.Sprintf("… %s (%s)", f.words, count(int64(f.to-f.from), "event")),
+	}
+	if frame := r.frames[f.frame]; frame != nil {
+		fold.changes = r.changes(frame, names)
+	}
+	r.add(fold)
+}
+
+func (r *run) add(w *row) { r.rows = append(r.rows, w) }
+
+// attach shows what the last line of a frame changed: beside it, or beside the
+// line shown again when other rows have come in between.
+func (r *run) attach(f *frameState, e trace.Event, names []string) {
+	if e.Kind == trace.KindCall {
+		return // these are the arguments
+	}
+	texts := r.changes(f, names)
+	if len(texts) == 0 {
+		return
+	}
+	if f.row != nil && r.undisturbed(f.row) {
+		f.row.changes = append(f.row.changes, texts...)
+		return
+	}
+	again := &row{depth: e.Depth, look: lookAgain, changes: texts}
+	if f.line > 0 {
+		again.gutter, again.text = fmt.Sprint(f.line), backAt(r.sourceOf(f, f.line))
+	}
+	r.add(again)
+	f.row = again
+}
+
+// backAt marks a line that is shown again, in the room of its indent if it has any.
+func backAt(line string) string {
+	text := strings.TrimLeft(line, " ")
+	return strings.Repeat(" ", max(0, len(line)-len(text)-2)) + "↩ " + text
+}
+
+// undisturbed tells whether only output and exceptions were shown after w.
+func (r *run) undisturbed(w *row) bool {
+	for i := len(r.rows) - 1; i >= 0; i-- {
+		switch {
+		case r.rows[i] == w:
+			return true
+		case r.rows[i].look != lookOut && r.rows[i].look != lookErr && r.rows[i].look != lookRaise:
+			return false
+		}
+	}
+	return false
+}
+
+// own adds the row of an event itself.
+func (r *run) own(i int, events []trace.Event) {
+	e := events[i]
+	f := r.frame(e)
+	if r.threads && e.Thread != r.thread {
+		r.thread = e.Thread
+		r.add(&row{look: lookNote, text: fmt.Sprintf("─── thread %d ───", e.Thread)})
+	}
+	switch e.Kind {
+	case trace.KindLine:
+		if e.Line < 1 {
+			return // an empty file still has one line event
+		}
+		f.line = e.Line
+		f.row = &row{gutter: fmt.Sprint(e.Line), depth: e.Depth, text: r.sourceOf(f, e.Line)}
+		r.add(f.row)
+	case trace.KindException:
+		w := &row{depth: e.Depth, look: lookRaise, text: "! " + eventException(e)}
+		if i == r.fatal {
+			w.look, w.text = lookFatal, "✗ "+eventException(e)
+		}
+		r.add(w)
+	default:
+		if text := r.passage(f, e); text != "" {
+			r.add(&row{depth: e.Depth, look: passageLook(e.Kind), text: text})
+		}
+	}
+}
+
+func passageLook(k trace.Kind) look {
+	switch k {
+	case trace.KindCall, trace.KindResume, trace.KindThrow:
+		return lookCall
+	}
+	return lookReturn
+}
+
+func eventException(e trace.Event) string {
+	if e.Exception == nil {
+		return "exception"
+	}
+	return plain(strings.TrimSuffix(e.Exception.Type+": "+e.Exception.Message, ": "))
+}
+
+// passage says how a frame was entered or left; "" when that goes without saying.
+func (r *run) passage(f *frameState, e trace.Event) string {
+	name := functionName(f.function)
+	switch f.function.Kind {
+	case "module":
+		if e.Kind == trace.KindCall && e.Depth > 1 {
+			return "→ runs " + plain(r.names.Path(f.function.File))
+		}
+		return ""
+	case "class":
+		if e.Kind == trace.KindCall {
+			return "→ class " + name
+		}
+		return ""
+	}
+	switch e.Kind {
+	case trace.KindCall:
+		return fmt.Sprintf("→ %s(%s)%s", name, r.arguments(f), r.place(f))
+	case trace.KindResume:
+		return "→ " + name + " goes on"
+	case trace.KindThrow:
+		return "→ " + name + " goes on with an exception"
+	case trace.KindUnwind:
+		return "↑ out of " + name
+	case trace.KindYield:
+		if f.function.Kind == "coroutine" {
+			return "← " + name + " waits"
+		}
+		return "← yields " + r.objects.Text(e.Value, resultLimit)
+	}
+	if f.function.Kind == "generator" && string(e.Value) == "null" {
+		return "← " + name + " ends"
+	}
+	return "← " + r.objects.Text(e.Value, resultLimit)
+}
+
+// place says where a function is when that is not plain from the gutter.
+func (r *run) place(f *frameState) string {
+	if !r.multiFile {
+		return ""
+	}
+	return fmt.Sprintf("   [%s:%d]", plain(r.names.Path(f.function.File)), f.function.Line)
+}
+
+// sourceOf gives a line of a frame's file, moved left by the indent of the
+// frame's own definition.
+func (r *run) sourceOf(f *frameState, line int) string {
+	path := r.names.Path(f.function.File)
+	text, known := r.source(path, line)
+	if !known {
+		return fmt.Sprintf("(%s, line %d)", plain(path), line)
+	}
+	text = plain(text)
+	outer, _ := r.source(path, f.function.Line)
+	return text[min(indent(plain(outer)), indent(text)):]
+}
+
+func indent(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
+
+// functionName is a function's name as people say it.
+func functionName(f trace.Function) string {
+	return plain(strings.ReplaceAll(f.Name, ".<locals>.", "."))
+}
+
+// gap says that events are missing, and why.
+func (r *run) gap(g trace.Gap) {
+	many := "more events were"
+	if g.Skipped >= 0 {
+		many = count(g.Skipped, "more event") + " " + map[bool]string{true: "was", false: "were"}[g.Skipped == 1]
+	}
+	text := fmt.Sprintf("… %s not recorded", many)
+	switch g.Cause {
+	case "event_limit":
+		text += fmt.Sprintf(": the trace is limited to %s (--events)", count(r.result.Limits.TraceEvents, "event"))
+	case "byte_limit":
+		text += fmt.Sprintf(": the trace is limited to %s (--trace-size)", size(r.result.Limits.TraceBytes))
+	case "corrupt":
+		text = "… the trace is damaged here; " + strings.TrimPrefix(text, "… ")
+	}
+	r.add(&row{look: lookNote, text: text})
+}
