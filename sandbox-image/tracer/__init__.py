@@ -1,0 +1,47 @@
+"""The tracer that runs inside the sandbox, in the program's own interpreter.
+
+The supervisor starts, with the working directory ``/job`` and descriptors 0-4 as below,
+
+    /usr/bin/python3 -X tracefleet main.py
+
+before any job is known. ``tracefleet.pth`` (installed in ``/usr/lib/python3/dist-packages``) calls
+``start()`` from the interpreter's ``site`` phase when, and only when, that -X option is there.
+``start()`` reports ready, blocks until the job arrives, prepares the recorder and returns: from
+then on the interpreter does by itself what ``cd /job && python3 main.py ARGS`` does. So the
+program's frames, modules, tracebacks, exit code and output are CPython's own. When the job's
+entrypoint is not ``main.py`` the process replaces itself by an interpreter started for that file.
+
+Descriptors: 0, 1, 2 belong to the program. 3 is the control channel: the tracer writes one line,
+``{"python":"3.13.5","tracer":"py/1"}``, and reads one line, the order (see ``control.Order``).
+4 is the trace memory, a sealed memfd. 3 and 4 are closed before the program runs.
+
+The parts: ``control`` (ready line, order), ``process`` (limits, argv, streams, what the program may
+see), ``memory`` (areas and record framing), ``values`` (values to JSON, without running the
+program's code), ``recorder`` (the ``sys.monitoring`` callbacks), ``failure`` (report of the uncaught
+exception). Only ``recorder`` and ``values`` are specific to this implementation.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+READY_EXIT = 70
+"""Exit status when the tracer itself cannot start; the program has not run then."""
+
+
+def start() -> None:
+    """Wait for the order and prepare the interpreter for the program.
+
+    Never raises: ``site`` would print an error and run the program untraced.
+    """
+    loaded = set(sys.modules) - {__name__}
+    try:
+        from . import session
+
+        session.begin()
+    except BaseException as error:  # noqa: BLE001 - the process ends here
+        os.write(2, f"tracer: cannot start: {type(error).__name__}: {error}\n".encode())
+        os._exit(READY_EXIT)
+    for name in set(sys.modules) - loaded:
+        del sys.modules[name]

@@ -1,0 +1,54 @@
+"""What the program finds around it: limits, arguments, streams, and nothing of the tracer."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .control import Order
+
+DEFAULT_ENTRYPOINT = "main.py"
+TRACER_PATH = "/usr/lib/tracefleet"
+OPTION = "tracefleet"
+AGAIN = "again"
+"""Value of the -X option in an interpreter that was started for another entrypoint."""
+
+
+def is_replacement() -> bool:
+    """Whether this interpreter replaced the one that reported ready."""
+    return sys._xoptions.get(OPTION) == AGAIN
+
+
+def replace(order: Order) -> None:
+    """Start the interpreter over for the order's entrypoint. Returns only by raising ``OSError``."""
+    os.execv(sys.executable, ["python3", "-X", f"{OPTION}={AGAIN}", "--", order.entrypoint, *order.args])
+
+
+def set_limits(order: Order) -> None:
+    """Apply the limits that a process can only set for itself; none of them can be raised again."""
+    limits = [
+        (resource.RLIMIT_NOFILE, order.open_files),
+        (resource.RLIMIT_FSIZE, order.file_bytes),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, order.cpu_s),
+    ]
+    if order.nproc >= 0:
+        limits.append((resource.RLIMIT_NPROC, order.nproc))
+    for which, value in limits:
+        resource.setrlimit(which, (value, value))
+
+
+def dress(order: Order) -> None:
+    """Make ``sys`` look as after ``python3 ENTRYPOINT ARGS`` and hide the way the tracer came in."""
+    sys.argv[1:] = order.args
+    sys.orig_argv[:] = ["python3", order.entrypoint, *order.args]
+    sys._xoptions.pop(OPTION, None)
+    if TRACER_PATH in sys.path:
+        sys.path.remove(TRACER_PATH)
+    for path in [path for path in sys.path_importer_cache if path.startswith(TRACER_PATH)]:
+        del sys.path_importer_cache[path]
+    # Line by line, so that a killed program keeps its lines.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
