@@ -1,0 +1,142 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/execra/tracefleet/internal/job"
+)
+
+// maxInputBytes bounds a compressed input. An input that does not compress at all fits.
+const maxInputBytes = job.MaxDocumentBytes + job.MaxDocumentBytes/64
+
+// zstdWindowBytes bounds the memory of each encoder; documents compress hardly
+// worse than with the default of 8 MiB.
+const zstdWindowBytes = 1 << 20
+
+// codec compresses documents. It is safe for concurrent use and starts no goroutine.
+type codec struct {
+	enc *zstd.Encoder
+	// One decoder for each bound: a decoder refuses to write more than its
+	// bound, so a small stored value cannot fill the memory.
+	input  *zstd.Decoder
+	result *zstd.Decoder
+}
+
+func newCodec() (codec, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithWindowSize(zstdWindowBytes), zstd.WithEncoderConcurrency(2))
+	if err != nil {
+		return codec{}, fmt.Errorf("zstd encoder: %w", err)
+	}
+	input, err := newDecoder(job.MaxDocumentBytes)
+	if err != nil {
+		return codec{}, err
+	}
+	result, err := newDecoder(job.MaxResultBytes)
+	if err != nil {
+		return codec{}, err
+	}
+	return codec{enc: enc, input: input, result: result}, nil
+}
+
+func newDecoder(maxBytes uint64) (*zstd.Decoder, error) {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxBytes), zstd.WithDecoderConcurrency(2))
+	if err != nil {
+		return nil, fmt.Errorf("zstd decoder: %w", err)
+	}
+	return d, nil
+}
+
+func (c *codec) encodeInput(j job.Job) (blob []byte, size int64, err error) {
+	doc, err := json.Marshal(j)
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode input: %w", err)
+	}
+	if len(doc) > job.MaxDocumentBytes {
+		return nil, 0, &TooLargeError{What: "input", Bytes: int64(len(doc)), MaxBytes: job.MaxDocumentBytes}
+	}
+	return c.enc.EncodeAll(doc, nil), int64(len(doc)), nil
+}
+
+func (c *codec) decodeInput(blob []byte) (job.Job, error) {
+	doc, err := c.input.DecodeAll(blob, nil)
+	if err != nil {
+		return job.Job{}, corrupt("input: zstd: %w", err)
+	}
+	j, err := job.Decode(bytes.NewReader(doc), job.MaxLimits())
+	if err != nil {
+		return job.Job{}, corrupt("input: %w", err)
+	}
+	return j, nil
+}
+
+func (c *codec) encodeResult(r job.Result, maxBytes int64) ([]byte, error) {
+	doc, err := job.EncodeResult(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(doc) > job.MaxResultBytes {
+		return nil, &TooLargeError{What: "result", Bytes: int64(len(doc)), MaxBytes: job.MaxResultBytes}
+	}
+	blob := c.enc.EncodeAll(doc, nil)
+	if n := int64(len(blob)); n > maxBytes {
+		return nil, &TooLargeError{What: "result", Bytes: n, MaxBytes: maxBytes, Compressed: true}
+	}
+	return blob, nil
+}
+
+func (c *codec) decodeResult(blob []byte) (job.Result, error) {
+	doc, err := c.result.DecodeAll(blob, nil)
+	if err != nil {
+		return job.Result{}, corrupt("result: zstd: %w", err)
+	}
+	r, err := job.DecodeResult(doc)
+	if err != nil {
+		return job.Result{}, corrupt("result: %w", err)
+	}
+	return r, nil
+}
+
+// errNoBlob means that the key is not there.
+var errNoBlob = errors.New("no such value")
+
+// readBlob reads a value of at most maxBytes; Redis is asked for the size
+// before the value is sent.
+func (l *Ledger) readBlob(ctx context.Context, key string, maxBytes int64) ([]byte, error) {
+	got, err := readScript.Run(ctx, l.rdb, []string{key}, maxBytes).Slice()
+	if err != nil {
+		return nil, err
+	}
+	code, rest := codeOf(got)
+	switch {
+	case code == "missing":
+		return nil, errNoBlob
+	case code == "large":
+		return nil, corrupt("a stored value has %s bytes, more than %d", text(rest, 0), maxBytes)
+	default:
+		return []byte(text(rest, 0)), nil
+	}
+}
+
+// CompressedSize is the size that r would have in Redis. The caller that has to
+// keep a result under Config.MaxResultBytes measures with it.
+func (l *Ledger) CompressedSize(r job.Result) (int64, error) {
+	doc, err := job.EncodeResult(r)
+	if err != nil {
+		return 0, err
+	}
+	return int64(len(l.codec.enc.EncodeAll(doc, nil))), nil
+}
+
+// MaxResultBytes is the bound on a compressed result that this ledger keeps.
+func (l *Ledger) MaxResultBytes() int64 { return l.cfg.MaxResultBytes }
+
+func (c *codec) close() {
+	c.input.Close()
+	c.result.Close()
+}

@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/execra/tracefleet/internal/job"
+)
+
+// Create stores a job that was validated and has an id, as queued. It is
+// idempotent: when the id is taken by a job with the same digest, that job's
+// entry is returned and created is false.
+//
+// The caller puts the job into the queue afterwards, also when created is
+// false and the entry is still queued; whoever fails to is helped by the reconciler.
+//
+// Errors: ErrConflict, with the entry that has the id; *TooLargeError; ErrCorrupt
+// when the id is taken by a damaged entry.
+func (l *Ledger) Create(ctx context.Context, j job.Job) (e Entry, created bool, err error) {
+	if !job.ValidID(j.ID) {
+		return Entry{}, false, fmt.Errorf("create %.40q: not the id of a job", j.ID)
+	}
+	blob, size, err := l.codec.encodeInput(j)
+	if err != nil {
+		return Entry{}, false, fmt.Errorf("create %s: %w", j.ID, err)
+	}
+	// First the index, so that a job whose submitter dies behind the next step is found.
+	if err := l.due(ctx, j.ID, firstLook, addOnly); err != nil {
+		return Entry{}, false, reply("index", j.ID, err)
+	}
+	digest := j.Digest()
+	got, err := createScript.Run(ctx, l.rdb, jobKeys(j.ID), l.cfg.OpenTTL.Milliseconds(), blob, rand.Text(),
+		"digest", digest, "bytes", size, "tenant", j.Tenant, "queue", string(j.Queue), "name", j.Name,
+		"retention", j.Retention().Milliseconds()).Slice()
+	if err != nil {
+		return Entry{}, false, reply("create", j.ID, err)
+	}
+	code, rest := codeOf(got)
+	e, err = parseEntry(j.ID, fields(rest, 0))
+	switch {
+	case err != nil:
+		l.cfg.Metrics.corrupt.Inc()
+		return e, false, fmt.Errorf("create %s: %w", j.ID, err)
+	case code == "created":
+		l.cfg.Metrics.created.Inc()
+		return e, true, nil
+	case e.State.Terminal():
+		l.unindex(ctx, j.ID)
+	}
+	if e.Digest != digest {
+		return e, false, fmt.Errorf("create %s: %w", j.ID, ErrConflict)
+	}
+	return e, false, nil
+}
+
+// Input returns the job as it was submitted.
+// Errors: ErrNotFound; ErrCorrupt when it is damaged or no longer a valid job.
+func (l *Ledger) Input(ctx context.Context, id string) (job.Job, error) {
+	if !job.ValidID(id) {
+		return job.Job{}, fmt.Errorf("input %.40q: %w", id, ErrNotFound)
+	}
+	blob, err := l.readBlob(ctx, inputKey(id), maxInputBytes)
+	if errors.Is(err, errNoBlob) {
+		return job.Job{}, fmt.Errorf("input %s: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return job.Job{}, reply("input", id, err)
+	}
+	j, err := l.codec.decodeInput(blob)
+	if err == nil && j.ID != id {
+		err = corrupt("input: it is the input of %.40q", j.ID)
+	}
+	if err != nil {
+		l.cfg.Metrics.corrupt.Inc()
+		return job.Job{}, fmt.Errorf("input %s: %w", id, err)
+	}
+	return j, nil
+}
+
+// Result returns the result of a job.
+// Errors: ErrNotFound; ErrNotFinished; ErrCorrupt.
+func (l *Ledger) Result(ctx context.Context, id string) (job.Result, error) {
+	if !job.ValidID(id) {
+		return job.Result{}, fmt.Errorf("result %.40q: %w", id, ErrNotFound)
+	}
+	blob, err := l.readBlob(ctx, resultKey(id), l.cfg.MaxResultBytes)
+	if errors.Is(err, errNoBlob) {
+		return job.Result{}, l.noResult(ctx, id)
+	}
+	if err != nil {
+		return job.Result{}, reply("result", id, err)
+	}
+	r, err := l.codec.decodeResult(blob)
+	if err == nil && r.ID != id {
+		err = corrupt("result: it is the result of %.40q", r.ID)
+	}
+	if err != nil {
+		l.cfg.Metrics.corrupt.Inc()
+		return job.Result{}, fmt.Errorf("result %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// noResult says why a job has none.
+func (l *Ledger) noResult(ctx context.Context, id string) error {
+	e, err := l.Get(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !e.State.Terminal():
+		return fmt.Errorf("result %s: %w", id, ErrNotFinished)
+	default:
+		l.cfg.Metrics.corrupt.Inc()
+		return fmt.Errorf("result %s: %w", id, corrupt("the job is %s and its result is missing", e.State))
+	}
+}
+
+// unrun is the result of a job that the ledger ends itself. It never has a run to tell of.
+func (l *Ledger) unrun(ctx context.Context, e Entry, status job.Status, text string) (job.Result, error) {
+	limits := job.DefaultLimits()
+	j, err := l.Input(ctx, e.ID)
+	switch {
+	case err == nil:
+		limits = j.Limits
+	case !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound):
+		return job.Result{}, err
+	}
+	attempt := e.Attempts
+	return job.Result{
+		Schema: job.ResultSchema, ID: e.ID, Status: status, Headline: text, Error: &text, Limits: limits,
+		Encoding: job.EncodingUTF8, Runtime: job.Runtime{Language: job.LanguagePython},
+		Tracer: job.TracerReport{Trust: job.TrustInProcess}, Worker: e.Worker, Attempt: attempt,
+		EnqueuedAt: e.CreatedAt, FinishedAt: time.Now().UTC(),
+	}, nil
+}

@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Hold keeps a claim alive until stop is called, and tells the holder when it has to let go: the
+// returned context ends with the cause ErrCanceled when a user canceled the job, within
+// a round trip of the wish as long as Redis delivers messages and within Config.BeatEvery else; with the
+// cause ErrFenced when the claim was lost; or when ctx ends. While Redis cannot be reached the claim is kept.
+//
+// stop waits for the goroutine of the claim; it is idempotent. Call it before Finish, Bury or
+// Release, or after; a heartbeat for a job that is finished is harmless.
+func (l *Ledger) Hold(ctx context.Context, c Claim) (held context.Context, stop func()) {
+	held, cancel := context.WithCancelCause(ctx)
+	told, leave := l.hub.listen(cancelChannel, c.Entry.ID)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer leave()
+		l.beat(held, c, told, quit, cancel)
+	}()
+	var once sync.Once
+	return held, func() {
+		once.Do(func() { close(quit) })
+		<-done
+		cancel(context.Canceled)
+	}
+}
+
+// beat renews the claim until quit is closed or the claim is lost. Each renewal has
+// its own deadline, and goes on when held has ended: the holder needs the claim to clean up and to finish.
+func (l *Ledger) beat(held context.Context, c Claim, told <-chan struct{}, quit <-chan struct{}, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(l.cfg.BeatEvery)
+	defer ticker.Stop()
+	for {
+		ctx, done := context.WithTimeout(context.WithoutCancel(held), l.cfg.StaleAfter)
+		canceled, err := l.Heartbeat(ctx, c.Entry.ID, c.Fence)
+		done()
+		switch {
+		case errors.Is(err, ErrFenced) || errors.Is(err, ErrNotFound):
+			cancel(ErrFenced)
+			return
+		case err != nil:
+			l.cfg.Log.Warn("heartbeat of a claim failed", zap.String("job_id", c.Entry.ID), zap.Error(err))
+		case canceled:
+			cancel(ErrCanceled)
+		}
+		select {
+		case <-quit:
+			return
+		case <-told:
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package ledger
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// recheckEvery is how often everybody who waits looks again without having
+// been told: the belt to the braces of Redis pub/sub, which may lose a message.
+const recheckEvery = 30 * time.Second
+
+// cancelsBuffer lets a reader of Cancels be busy for a moment; a canceled job is also found by its heartbeat.
+const cancelsBuffer = 64
+
+// topic is what a listener wants to hear of.
+type topic struct{ channel, id string }
+
+// hub shares one subscription among all who wait for news of jobs. Its goroutine starts with
+// the first listener and ends with close.
+type hub struct {
+	rdb    redis.UniversalClient
+	cancel context.CancelFunc
+	closed chan struct{} // closed by close
+	done   chan struct{} // closed when the goroutine has ended
+
+	mu        sync.Mutex
+	ctx       context.Context // of the goroutine; canceled by close
+	started   bool
+	listeners map[topic]map[chan struct{}]struct{}
+	all       map[chan string]struct{} // readers of Cancels
+}
+
+func (h *hub) init(rdb redis.UniversalClient) {
+	h.rdb = rdb
+	h.closed, h.done = make(chan struct{}), make(chan struct{})
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.listeners = make(map[topic]map[chan struct{}]struct{})
+	h.all = make(map[chan string]struct{})
+}
+
+// listen returns a channel that gets an element when there may be news of id on the
+// channel of that name; several pieces of news may become one element. leave gives it back.
+func (h *hub) listen(channel, id string) (told <-chan struct{}, leave func()) {
+	t, c := topic{channel, id}, make(chan struct{}, 1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.listeners[t] == nil {
+		h.listeners[t] = make(map[chan struct{}]struct{})
+	}
+	h.listeners[t][c] = struct{}{}
+	h.start()
+	return c, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.listeners[t], c)
+		if len(h.listeners[t]) == 0 {
+			delete(h.listeners, t)
+		}
+	}
+}
+
+// start starts the goroutine, once. h.mu is held.
+func (h *hub) start() {
+	if h.started || h.ctx.Err() != nil {
+		return
+	}
+	h.started = true
+	go h.run(h.ctx)
+}
+
+// run hears the messages of Redis. The client connects again by itself when the connection breaks, and says so
+// with a Subscription; what was missed meanwhile is made good by having everybody look.
+func (h *hub) run(ctx context.Context) {
+	defer close(h.done)
+	sub := h.rdb.Subscribe(ctx, doneChannel, cancelChannel)
+	defer func() { _ = sub.Close() }() // Nothing is left to lose.
+	messages := sub.ChannelWithSubscriptions()
+	ticker := time.NewTicker(recheckEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			h.tellAll()
+		case m := <-messages:
+			if msg, ok := m.(*redis.Message); ok {
+				h.tell(topic{msg.Channel, msg.Payload})
+			} else {
+				h.tellAll()
+			}
+		}
+	}
+}
+
+func (h *hub) tell(t topic) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.listeners[t] {
+		poke(c)
+	}
+	if t.channel != cancelChannel {
+		return
+	}
+	for c := range h.all {
+		select {
+		case c <- t.id:
+		default:
+		}
+	}
+}
+
+func (h *hub) tellAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, set := range h.listeners {
+		for c := range set {
+			poke(c)
+		}
+	}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the goroutine and waits for it. It is idempotent.
+func (h *hub) close() {
+	h.mu.Lock()
+	first := h.ctx.Err() == nil
+	h.cancel()
+	started := h.started
+	if first {
+		close(h.closed)
+	}
+	h.mu.Unlock()
+	if started {
+		<-h.done
+	}
+}

@@ -1,0 +1,200 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/execra/tracefleet/internal/job"
+)
+
+// The defaults of Config.
+const (
+	DefaultOpenTTL        = 7 * 24 * time.Hour
+	DefaultDeadTTL        = 30 * 24 * time.Hour
+	DefaultRetention      = 24 * time.Hour
+	DefaultBeatEvery      = 2 * time.Second
+	DefaultStaleAfter     = 10 * time.Second
+	DefaultMaxLost        = 2
+	DefaultMaxResultBytes = 1 << 20
+)
+
+// maxHistory bounds the attempts that are remembered of one job.
+const maxHistory = 20
+
+// Config is what a Ledger needs to know. The zero value is good for everything but tests.
+type Config struct {
+	// OpenTTL is the safety TTL of a job that is not finished.
+	OpenTTL time.Duration
+	// DeadTTL is how long a dead letter is kept.
+	DeadTTL time.Duration
+	// BeatEvery is how often Hold renews a claim; StaleAfter is when a claim that was not
+	// renewed may be taken away. StaleAfter must be at least three times BeatEvery.
+	BeatEvery, StaleAfter time.Duration
+	// MaxLost is how many workers a job may take with it before it is put into the dead letters as ClassPoison.
+	MaxLost int
+	// MaxResultBytes bounds a compressed result.
+	MaxResultBytes int64
+	// Metrics may be nil.
+	Metrics *Metrics
+	// Log may be nil.
+	Log *zap.Logger
+}
+
+// WithDefaults returns c with every field filled in.
+func (c Config) WithDefaults() Config {
+	setDefault(&c.OpenTTL, DefaultOpenTTL)
+	setDefault(&c.DeadTTL, DefaultDeadTTL)
+	setDefault(&c.BeatEvery, DefaultBeatEvery)
+	setDefault(&c.StaleAfter, DefaultStaleAfter)
+	setDefault(&c.MaxLost, DefaultMaxLost)
+	setDefault(&c.MaxResultBytes, DefaultMaxResultBytes)
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics(nil)
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
+}
+
+// Validate reports every fault of c, which must have its defaults filled in.
+func (c Config) Validate() error {
+	var errs []error
+	positive := func(name string, n int64) {
+		if n <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be more than 0", name))
+		}
+	}
+	positive("OpenTTL", int64(c.OpenTTL/time.Millisecond))
+	positive("DeadTTL", int64(c.DeadTTL/time.Millisecond))
+	positive("BeatEvery", int64(c.BeatEvery/time.Millisecond))
+	positive("MaxLost", int64(c.MaxLost))
+	positive("MaxResultBytes", c.MaxResultBytes)
+	if c.StaleAfter < 3*c.BeatEvery {
+		errs = append(errs, errors.New("StaleAfter: must be at least three times BeatEvery"))
+	}
+	return errors.Join(errs...)
+}
+
+func setDefault[T comparable](to *T, value T) {
+	var zero T
+	if *to == zero {
+		*to = value
+	}
+}
+
+// Ledger reads and changes jobs in Redis. It is safe for concurrent use. It owns one
+// goroutine from the first Wait, Hold or Cancels until Close.
+type Ledger struct {
+	rdb   redis.UniversalClient
+	cfg   Config
+	codec codec
+	hub   hub
+}
+
+// New returns a Ledger over rdb, which stays the caller's to close, after the Ledger.
+func New(rdb redis.UniversalClient, cfg Config) (*Ledger, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("ledger config: %w", err)
+	}
+	c, err := newCodec()
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	l := &Ledger{rdb: rdb, cfg: cfg, codec: c}
+	l.hub.init(rdb)
+	return l, nil
+}
+
+// Close ends every Wait, Hold and Cancels that is under way and waits for the
+// Ledger's goroutine. It is idempotent. The other methods go on working.
+func (l *Ledger) Close() error {
+	l.hub.close()
+	l.codec.close()
+	return nil
+}
+
+// Get returns the entry of a job.
+// Errors: ErrNotFound; ErrCorrupt, with the entry as far as it could be read.
+func (l *Ledger) Get(ctx context.Context, id string) (Entry, error) {
+	if !job.ValidID(id) {
+		return Entry{}, fmt.Errorf("get %.40q: %w", id, ErrNotFound)
+	}
+	h, err := l.rdb.HGetAll(ctx, entryKey(id)).Result()
+	if err != nil {
+		return Entry{}, reply("get", id, err)
+	}
+	if len(h) == 0 {
+		return Entry{}, fmt.Errorf("get %s: %w", id, ErrNotFound)
+	}
+	e, err := parseEntry(id, h)
+	if err != nil {
+		l.cfg.Metrics.corrupt.Inc()
+		return e, fmt.Errorf("get %s: %w", id, err)
+	}
+	return e, nil
+}
+
+// History returns the ended attempts of a job, oldest first, at most the
+// newest 20. A job that was never attempted, or does not exist, has none.
+// Errors: ErrCorrupt.
+func (l *Ledger) History(ctx context.Context, id string) ([]Attempt, error) {
+	if !job.ValidID(id) {
+		return nil, nil
+	}
+	lines, err := l.rdb.LRange(ctx, historyKey(id), -maxHistory, -1).Result()
+	if err != nil {
+		return nil, reply("history", id, err)
+	}
+	attempts := make([]Attempt, 0, len(lines))
+	for _, line := range lines {
+		a, err := parseAttempt(line)
+		if err != nil {
+			return nil, fmt.Errorf("history %s: %w", id, err)
+		}
+		attempts = append(attempts, a)
+	}
+	return attempts, nil
+}
+
+// parseAttempt reads a line that pushHistory in scripts.go wrote.
+func parseAttempt(line string) (Attempt, error) {
+	f := strings.Fields(line)
+	if len(f) != 5 {
+		return Attempt{}, corrupt("attempt: %.80q", line)
+	}
+	var n [3]int64
+	for i, s := range f[:3] {
+		var err error
+		if n[i], err = strconv.ParseInt(s, 10, 64); err != nil || n[i] < 0 || n[i] >= 1<<53 {
+			return Attempt{}, corrupt("attempt: %.80q", line)
+		}
+	}
+	return Attempt{
+		Fence: n[0], Start: time.UnixMilli(n[1]).UTC(), End: time.UnixMilli(n[2]).UTC(), Worker: f[3], Class: f[4],
+	}, nil
+}
+
+func entryKey(id string) string   { return "tf:{" + id + "}" }
+func inputKey(id string) string   { return "tf:{" + id + "}:input" }
+func resultKey(id string) string  { return "tf:{" + id + "}:result" }
+func historyKey(id string) string { return "tf:{" + id + "}:history" }
+
+func jobKeys(id string) []string {
+	return []string{entryKey(id), inputKey(id), resultKey(id), historyKey(id)}
+}
+
+const (
+	openKey       = "tf:open"
+	deadKey       = "tf:dlq"
+	doneChannel   = "tf:done"
+	cancelChannel = "tf:cancel"
+)

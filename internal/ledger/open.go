@@ -1,0 +1,129 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// firstLook is how long a submitter has, after it put the id into the index, to write the
+// entry and to enqueue the task, before the reconciler looks at the job.
+const firstLook = 15 * time.Second
+
+// The modes of dueScript.
+const (
+	addOnly    = "NX"
+	changeOnly = "XX"
+)
+
+// due sets when the reconciler looks at a job.
+func (l *Ledger) due(ctx context.Context, id string, delay time.Duration, mode string) error {
+	ttl := 2 * l.cfg.OpenTTL // longer than any of the jobs that it indexes
+	return dueScript.Run(ctx, l.rdb, []string{openKey}, id, delay.Milliseconds(), ttl.Milliseconds(), mode).Err()
+}
+
+// unindex takes a terminal job out of the index of open jobs. When it fails, Overdue does it later.
+func (l *Ledger) unindex(ctx context.Context, id string) {
+	_ = l.rdb.ZRem(ctx, openKey, id).Err()
+}
+
+// index puts a job into the index of dead letters.
+func (l *Ledger) index(ctx context.Context, id string, at time.Time) error {
+	return buryScript.Run(ctx, l.rdb, []string{deadKey}, id, at.UnixMilli(), l.cfg.DeadTTL.Milliseconds()).Err()
+}
+
+// Open is a job that is not finished and was not looked at for a while.
+type Open struct {
+	Entry Entry
+	// Stale is true when the job is running and its claim was not renewed for Config.StaleAfter.
+	Stale bool
+	// Waiting is how long a queued job has been queued since its creation or its last release.
+	Waiting time.Duration
+}
+
+// Overdue returns up to limit jobs that are due to be looked at: queued
+// ones, which may have lost their task, and running ones with a stale claim. Each comes again after firstLook
+// unless Postpone or a claim says otherwise. On the way it repairs the indexes: terminal jobs and such that do not exist any
+// more leave tf:open, and a dead letter whose burial was broken off enters tf:dlq.
+// Entries that are damaged are returned as far as they could be read.
+//
+// One caller at a time should call it; more do no harm.
+func (l *Ledger) Overdue(ctx context.Context, limit int) ([]Open, error) {
+	got, err := takeScript.Run(ctx, l.rdb, []string{openKey}, limit, firstLook.Milliseconds()).Slice()
+	if err != nil {
+		return nil, reply("look for", "open jobs", err)
+	}
+	nowText, rest := codeOf(got)
+	p := fieldParser{h: map[string]string{"now": nowText}}
+	now := p.time("now")
+	var ids []any
+	if len(rest) > 0 {
+		ids, _ = rest[0].([]any)
+	}
+	entries := make([]*redis.MapStringStringCmd, len(ids))
+	// A pipeline may fail as a whole or in parts; each command knows its own error.
+	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range ids {
+			entries[i] = pipe.HGetAll(ctx, entryKey(text(ids, i)))
+		}
+		return nil
+	})
+	var open []Open
+	var failed error
+	for i := range ids {
+		o, ok, err := l.look(ctx, text(ids, i), entries[i], now)
+		if err != nil {
+			failed = err
+		}
+		if ok {
+			open = append(open, o)
+		}
+	}
+	return open, failed
+}
+
+// look judges one job of the index.
+func (l *Ledger) look(ctx context.Context, id string, cmd *redis.MapStringStringCmd, now time.Time) (o Open, ok bool, err error) {
+	h, err := cmd.Result()
+	if err != nil {
+		err = reply("look at", id, err)
+		if !errors.Is(err, ErrCorrupt) {
+			return Open{}, false, err
+		}
+	}
+	if err == nil && len(h) == 0 {
+		l.unindex(ctx, id)
+		return Open{}, false, nil
+	}
+	// What is damaged is left to the worker that claims it.
+	e, _ := parseEntry(id, h)
+	switch {
+	case e.State == StateDead:
+		if err := l.index(ctx, id, e.FinishedAt); err != nil {
+			return Open{}, false, reply("index", id, err)
+		}
+		l.unindex(ctx, id)
+	case e.State.Terminal():
+		l.unindex(ctx, id)
+	case e.State == StateRunning:
+		left := e.BeatAt.Add(l.cfg.StaleAfter).Sub(now)
+		if left > 0 {
+			return Open{}, false, l.Postpone(ctx, id, left)
+		}
+		return Open{Entry: e, Stale: true}, true, nil
+	default:
+		p := fieldParser{h: h}
+		return Open{Entry: e, Waiting: now.Sub(p.time("since"))}, true, nil
+	}
+	return Open{}, false, nil
+}
+
+// Postpone says when Overdue shall return a job next.
+func (l *Ledger) Postpone(ctx context.Context, id string, d time.Duration) error {
+	if err := l.due(ctx, id, d, changeOnly); err != nil {
+		return reply("postpone", id, err)
+	}
+	return nil
+}

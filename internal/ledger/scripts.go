@@ -1,0 +1,235 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The scripts. Each touches the keys of one job, or one index, only: one
+// cluster slot. They use nothing that miniredis lacks. A script that stores a document
+// does so in its first write, because Redis checks its memory limit only there: afterwards a full
+// Redis would let the rest pass.
+//
+// Each answers with an array whose first element is a code.
+
+// luaClock sets now, in milliseconds of the clock of Redis. Numbers become strings by ms
+// only: tostring would write a time as 1.7e+12.
+const luaClock = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function ms(n) return string.format('%.0f', n) end
+`
+
+// luaHeld refuses a claim that is not the newest, or not running. ARGV[1] is the fence.
+const luaHeld = `
+local held = redis.call('HMGET', KEYS[1], 'state', 'fence', 'worker', 'claimed', 'cancel')
+if not held[1] then return {'missing'} end
+if held[1] ~= 'running' or held[2] ~= ARGV[1] then return {'fenced', held[1]} end
+`
+
+// luaHistory appends one ended attempt: fence, start, end, worker, class.
+const luaHistory = `
+local function history(fence, claimed, worker, class, ttl)
+	redis.call('RPUSH', KEYS[4], fence .. ' ' .. (claimed or 0) .. ' ' .. ms(now) .. ' ' .. (worker or '-') .. ' ' .. class)
+	redis.call('LTRIM', KEYS[4], -20, -1)
+	redis.call('PEXPIRE', KEYS[4], ttl)
+end
+`
+
+// createScript: ARGV ttl, input, nonce, then fields and values of the entry.
+// A repetition with the same nonce is the same call, whose answer was lost.
+var createScript = redis.NewScript(luaClock + `
+if redis.call('EXISTS', KEYS[1]) == 1 then
+	if redis.call('HGET', KEYS[1], 'creator') == ARGV[3] then return {'created', redis.call('HGETALL', KEYS[1])} end
+	return {'exists', redis.call('HGETALL', KEYS[1])}
+end
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[1])
+redis.call('DEL', KEYS[3], KEYS[4])
+redis.call('HSET', KEYS[1], 'state', 'queued', 'created', ms(now), 'since', ms(now), 'creator', ARGV[3])
+for i = 4, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return {'created', redis.call('HGETALL', KEYS[1])}
+`)
+
+// claimScript: ARGV worker, ttl, nonce. An entry that is damaged is claimed too, and if need
+// be replaced, so that somebody can finish the job. A fence that is no number is
+// replaced by the time, which is larger than any count.
+var claimScript = redis.NewScript(luaClock + `
+local kind = redis.call('TYPE', KEYS[1])['ok']
+if kind == 'none' then return {'missing'} end
+if kind ~= 'hash' then redis.call('DEL', KEYS[1]) end
+local state = redis.call('HGET', KEYS[1], 'state')
+if state == 'finished' or state == 'canceled' or state == 'dead' then return {'terminal', state} end
+if state == 'running' then
+	if redis.call('HGET', KEYS[1], 'claim') == ARGV[3] then return {'claimed', redis.call('HGETALL', KEYS[1])} end
+	return {'busy', redis.call('HGET', KEYS[1], 'worker')}
+end
+for _, field in ipairs({'fence', 'attempts'}) do
+	if type(redis.pcall('HINCRBY', KEYS[1], field, 1)) == 'table' then
+		redis.call('HSET', KEYS[1], field, ms(now))
+	end
+end
+redis.call('HSET', KEYS[1], 'worker', ARGV[1], 'claim', ARGV[3], 'claimed', ms(now), 'beat', ms(now), 'since', ms(now))
+if state ~= 'queued' then
+	redis.call('HSET', KEYS[1], 'state', 'running', 'damaged', '1')
+else
+	redis.call('HSET', KEYS[1], 'state', 'running')
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+return {'claimed', redis.call('HGETALL', KEYS[1])}
+`)
+
+// beatScript: ARGV fence.
+var beatScript = redis.NewScript(luaClock + luaHeld + `
+redis.call('HSET', KEYS[1], 'beat', ms(now))
+return {'ok', held[5] or ''}
+`)
+
+// releaseScript: ARGV fence, class, ttl, counted. A repetition finds the job queued by the same fence.
+var releaseScript = redis.NewScript(luaClock + luaHistory + `
+local again = redis.call('HMGET', KEYS[1], 'state', 'released')
+if again[1] == 'queued' and again[2] == ARGV[1] then return {'ok'} end
+` + luaHeld + `
+history(ARGV[1], held[4], held[3], ARGV[2], ARGV[3])
+redis.call('HSET', KEYS[1], 'state', 'queued', 'since', ms(now), 'class', ARGV[2], 'released', ARGV[1])
+redis.call('HDEL', KEYS[1], 'claim', 'beat')
+if ARGV[4] == '0' then redis.call('HINCRBY', KEYS[1], 'attempts', -1) end
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('PEXPIRE', KEYS[2], ARGV[3])
+return {'ok'}
+`)
+
+// reclaimScript: ARGV stale ms, max lost, worker, ttl, nonce. The fence grows, so the lost
+// worker cannot come back. A job that was canceled meanwhile, or was lost too often, stays running
+// under the caller's own claim, for the caller to end it.
+var reclaimScript = redis.NewScript(luaClock + luaHistory + `
+local h = redis.call('HMGET', KEYS[1], 'state', 'fence', 'worker', 'claimed', 'beat', 'cancel')
+if not h[1] then return {'missing'} end
+if h[1] ~= 'running' then return {'alive'} end
+if now - (tonumber(h[5] or '') or 0) < tonumber(ARGV[1]) then return {'alive'} end
+history(h[2] or 0, h[4], h[3], 'lost', ARGV[4])
+redis.call('HINCRBY', KEYS[1], 'fence', 1)
+local lost = redis.call('HINCRBY', KEYS[1], 'lost', 1)
+redis.call('HSET', KEYS[1], 'class', 'lost', 'since', ms(now))
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+if h[6] or lost >= tonumber(ARGV[2]) then
+	redis.call('HSET', KEYS[1], 'worker', ARGV[3], 'claim', ARGV[5], 'claimed', ms(now), 'beat', ms(now))
+	return {'claimed', redis.call('HGETALL', KEYS[1])}
+end
+redis.call('HSET', KEYS[1], 'state', 'queued')
+redis.call('HDEL', KEYS[1], 'claim', 'beat')
+return {'queued'}
+`)
+
+// finishScript: ARGV fence, result, state, status, class, message, history class, ttl of a
+// dead letter (0: the job's own retention), default retention, id. A
+// repetition finds the job ended by the same fence.
+var finishScript = redis.NewScript(luaClock + luaHistory + fmt.Sprintf(`
+local h = redis.call('HMGET', KEYS[1], 'state', 'fence', 'worker', 'claimed', 'retention', 'ended')
+if not h[1] then return {'missing'} end
+if h[1] == 'finished' or h[1] == 'canceled' or h[1] == 'dead' then
+	if h[6] == ARGV[1] then return {'ok'} end
+	return {'terminal', h[1]}
+end
+if h[1] ~= 'running' or h[2] ~= ARGV[1] then return {'fenced', h[1]} end
+local ttl = tonumber(ARGV[8])
+if ttl == 0 then ttl = tonumber(h[5] or '') or 0 end
+if ttl <= 0 then ttl = tonumber(ARGV[9]) end
+ttl = ms(ttl)
+redis.call('SET', KEYS[3], ARGV[2], 'PX', ttl)
+redis.call('HSET', KEYS[1], 'state', ARGV[3], 'status', ARGV[4], 'class', ARGV[5], 'message', ARGV[6], 'finished', ms(now), 'ended', ARGV[1])
+redis.call('HDEL', KEYS[1], 'claim', 'beat', 'creator')
+history(ARGV[1], h[4], h[3], ARGV[7], ttl)
+redis.call('PEXPIRE', KEYS[1], ttl)
+redis.call('PEXPIRE', KEYS[2], ttl)
+redis.call('PUBLISH', '%s', ARGV[10])
+return {'ok'}
+`, doneChannel))
+
+// cancelScript: ARGV id, default retention, result (empty when the caller thought the job was running).
+var cancelScript = redis.NewScript(luaClock + fmt.Sprintf(`
+local h = redis.call('HMGET', KEYS[1], 'state', 'retention')
+if not h[1] then return {'missing'} end
+if h[1] == 'running' then
+	redis.call('HSET', KEYS[1], 'cancel', '1')
+	redis.call('PUBLISH', '%s', ARGV[1])
+	return {'state', 'running'}
+end
+if h[1] ~= 'queued' then return {'state', h[1]} end
+if ARGV[3] == '' then return {'again'} end
+local ttl = tonumber(h[2] or '') or 0
+if ttl <= 0 then ttl = tonumber(ARGV[2]) end
+ttl = ms(ttl)
+redis.call('SET', KEYS[3], ARGV[3], 'PX', ttl)
+redis.call('HSET', KEYS[1], 'state', 'canceled', 'status', 'canceled', 'finished', ms(now))
+redis.call('HDEL', KEYS[1], 'creator')
+for i = 1, 4 do redis.call('PEXPIRE', KEYS[i], ttl) end
+redis.call('PUBLISH', '%s', ARGV[1])
+return {'state', 'canceled'}
+`, cancelChannel, doneChannel))
+
+// readScript: ARGV max bytes.
+var readScript = redis.NewScript(`
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'missing'} end
+local n = redis.call('STRLEN', KEYS[1])
+if n > tonumber(ARGV[1]) then return {'large', string.format('%.0f', n)} end
+return {'ok', redis.call('GET', KEYS[1])}
+`)
+
+// dueScript puts an id into the index of open jobs: ARGV id, delay ms, ttl ms, mode (NX or XX).
+var dueScript = redis.NewScript(luaClock + `
+redis.call('ZADD', KEYS[1], ARGV[4], ms(now + ARGV[2]), ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return {'ok'}
+`)
+
+// takeScript returns the ids that are due and puts each off: ARGV limit, delay ms.
+var takeScript = redis.NewScript(luaClock + `
+local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms(now), 'LIMIT', 0, ARGV[1])
+for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], ms(now + ARGV[2]), id) end
+return {ms(now), ids}
+`)
+
+// buryScript puts an id into the index of dead letters: ARGV id, buried ms, ttl ms.
+var buryScript = redis.NewScript(luaClock + `
+redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms(now - ARGV[3]))
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return {'ok'}
+`)
+
+// codeOf splits the answer of a script.
+func codeOf(got []any) (code string, rest []any) {
+	if len(got) == 0 {
+		return "", nil
+	}
+	code, _ = got[0].(string)
+	return code, got[1:]
+}
+
+// text returns element i as a string, "" when it is missing or something else.
+func text(rest []any, i int) string {
+	if i >= len(rest) {
+		return ""
+	}
+	s, _ := rest[i].(string)
+	return s
+}
+
+// fields returns element i, the answer of HGETALL, as a map.
+func fields(rest []any, i int) map[string]string {
+	h := make(map[string]string)
+	if i >= len(rest) {
+		return h
+	}
+	pairs, _ := rest[i].([]any)
+	for k := 0; k+1 < len(pairs); k += 2 {
+		name, _ := pairs[k].(string)
+		value, _ := pairs[k+1].(string)
+		h[name] = value
+	}
+	return h
+}
