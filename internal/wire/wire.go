@@ -69,6 +69,10 @@ type JobInfo struct {
 	FileBytes   int64 `json:"file_bytes"`
 	TraceEvents int64 `json:"trace_events"`
 	TraceBytes  int64 `json:"trace_bytes"`
+	// NProc asks the program to set RLIMIT_NPROC to this on itself; 0 leaves
+	// it alone. It is for runtimes whose limit on processes counts more than the
+	// program's, such as gVisor. Where it is per user, not per sandbox, it must stay 0.
+	NProc int64 `json:"nproc,omitempty"`
 
 	TraceMode   string   `json:"trace_mode"`
 	TraceValues bool     `json:"trace_values"`
@@ -82,18 +86,24 @@ type EndInfo struct {
 	Exited   bool `json:"exited"`
 	ExitCode int  `json:"exit_code"`
 	Signal   int  `json:"signal"`
-	// Killed is why the supervisor killed the program: "", "wall", "cpu",
-	// "stdout" or "stderr".
+	// Killed is the first limit that the program passed and was killed for: "",
+	// "wall", "cpu", "stdout" or "stderr". A stream that went over its cap is
+	// named also when the program ended before it could be killed.
 	Killed string `json:"killed"`
 	// OOMKills counts the processes of this sandbox that the kernel killed
 	// for memory; -1 when the supervisor could not read it.
 	OOMKills int64 `json:"oom_kills"`
 	// ForksRefused counts forks refused by the limit on processes; -1 unknown.
-	ForksRefused   int64 `json:"forks_refused"`
-	WallMS         int64 `json:"wall_ms"`
-	CPUMS          int64 `json:"cpu_ms"`
+	ForksRefused int64 `json:"forks_refused"`
+	WallMS       int64 `json:"wall_ms"`
+	// CPUMS sums the processor time of all processes, without the supervisor's.
+	CPUMS int64 `json:"cpu_ms"`
+	// MaxMemoryBytes is the sandbox's largest use of memory: processes, files
+	// in memory, the supervisor (about 10 MiB at the start). The kernel does not
+	// tell when it was, so a program that used less than the container's start shows that.
 	MaxMemoryBytes int64 `json:"max_memory_bytes"`
-	MaxProcesses   int64 `json:"max_processes"`
+	// MaxProcesses is the most tasks at once, threads included, without the supervisor's.
+	MaxProcesses int64 `json:"max_processes"`
 	// StdoutBytes and StderrBytes count what the program wrote, also past the cap.
 	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`

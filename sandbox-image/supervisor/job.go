@@ -1,0 +1,141 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+
+	"github.com/execra/tracefleet/internal/wire"
+)
+
+// control is the line of JSON that starts the program. The tracer applies the
+// process limits to itself and reads the rest.
+type control struct {
+	Entrypoint string      `json:"entrypoint"`
+	Args       []string    `json:"args"`
+	Mode       string      `json:"mode"`
+	Values     bool        `json:"values"`
+	Include    []string    `json:"include"`
+	Events     int64       `json:"events"`
+	Areas      []wire.Area `json:"areas"`
+	Size       int64       `json:"size"`
+	OpenFiles  int64       `json:"open_files"`
+	FileBytes  int64       `json:"file_bytes"`
+	Processes  int64       `json:"processes"`
+	CPUS       int64       `json:"cpu_s"`
+	ExactMS    int64       `json:"exact_ms"` // processor time during which the tracer counts exactly
+	NProc      int64       `json:"nproc,omitempty"`
+}
+
+// readJob reads one JOB frame and checks it. io.EOF means that there is none.
+func readJob(in io.Reader) (wire.JobInfo, error) {
+	var info wire.JobInfo
+	frame, err := wire.NewDecoder(in).Next()
+	if errors.Is(err, io.EOF) {
+		return info, io.EOF
+	}
+	if err != nil {
+		return info, fmt.Errorf("read the job: %w", err)
+	}
+	if frame.Type != wire.Job {
+		return info, fmt.Errorf("read the job: a %q frame came instead", byte(frame.Type))
+	}
+	if err := json.Unmarshal(frame.Payload, &info); err != nil {
+		return info, fmt.Errorf("read the job: %w", err)
+	}
+	return info, checkJob(info)
+}
+
+// checkJob refuses a job that cannot run as it stands. The worker has
+// validated it; this catches a worker and a supervisor that do not fit.
+func checkJob(info wire.JobInfo) error {
+	if _, ok := info.Files[info.Entrypoint]; !ok {
+		return fmt.Errorf("job: no file %q to start with", info.Entrypoint)
+	}
+	for name := range info.Files {
+		// fs.ValidPath: relative, slash-separated, without "." and "..".
+		if !fs.ValidPath(name) || name == "." {
+			return fmt.Errorf("job: bad path %q", name)
+		}
+	}
+	bounds := []struct {
+		name            string
+		value, min, max int64
+	}{
+		{"wall_ms", info.WallMS, 1, 1 << 31},
+		{"cpu_ms", info.CPUMS, 1, 1 << 31},
+		{"output_bytes", info.OutputBytes, 0, 1 << 31},
+		{"open_files", info.OpenFiles, 1, 1 << 20},
+		{"file_bytes", info.FileBytes, 0, 1 << 40},
+		{"processes", info.Processes, 1, 1 << 20},
+		{"nproc", info.NProc, 0, 1 << 20},
+		{"trace_events", info.TraceEvents, 0, 1 << 31},
+		{"trace_bytes", info.TraceBytes, 1, 1 << 30},
+	}
+	for _, b := range bounds {
+		if b.value < b.min || b.value > b.max {
+			return fmt.Errorf("job: %s is %d, want %d to %d", b.name, b.value, b.min, b.max)
+		}
+	}
+	return nil
+}
+
+// writeFiles puts the job's files below folder, which must be empty.
+func writeFiles(folder string, files map[string][]byte) error {
+	root, err := os.OpenRoot(folder) // refuses to leave the folder, whatever the path
+	if err != nil {
+		return fmt.Errorf("write the job's files: %w", err)
+	}
+	defer func() { _ = root.Close() }() // a folder, opened to read
+	for name, data := range files {
+		if err := writeFile(root, name, data); err != nil {
+			return fmt.Errorf("write the job's files: %w", err)
+		}
+	}
+	return nil
+}
+
+func writeFile(root *os.Root, name string, data []byte) error {
+	if folder := path.Dir(name); folder != "." {
+		if err := root.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// controlLine returns the line that starts the program, with the trace memory
+// of the given layout.
+func controlLine(info wire.JobInfo, areas []wire.Area, size int64) ([]byte, error) {
+	const backstop = 2 // seconds after which the kernel's own CPU limit follows ours
+	line, err := json.Marshal(control{
+		Entrypoint: info.Entrypoint, Args: nonNil(info.Args),
+		Mode: info.TraceMode, Values: info.TraceValues, Include: nonNil(info.Include),
+		Events: info.TraceEvents, Areas: areas, Size: size,
+		OpenFiles: info.OpenFiles, FileBytes: info.FileBytes, Processes: info.Processes, NProc: info.NProc,
+		CPUS: (info.CPUMS+999)/1000 + backstop, ExactMS: min(info.CPUMS, info.WallMS) / 4,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the control line: %w", err)
+	}
+	return append(line, '\n'), nil
+}
+
+// nonNil turns nil into an empty list, so that JSON says [] and not null.
+func nonNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

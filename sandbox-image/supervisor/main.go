@@ -1,0 +1,151 @@
+//go:build linux
+
+// Command supervisor is PID 1 of a sandbox. It starts the interpreter with the
+// tracer loaded, says READY, takes one JOB from its standard input, relays what
+// the program writes, enforces the limits on time and output, kills everything
+// at the end and reports what it saw in END. See package wire for the frames.
+//
+// The program it guards is hostile and runs under the same user. So the
+// supervisor is not dumpable, hears no signal, shares no descriptor with the
+// program but the far ends of pipes, maps none of the memory that the program can
+// write, and allocates next to nothing once the program runs.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/execra/tracefleet/internal/wire"
+)
+
+// Where things are in the image.
+const (
+	pythonPath = "/usr/bin/python3"
+	tracerPath = "/usr/lib/tracefleet/tracer"
+	jobFolder  = "/job"
+)
+
+func main() {
+	out := &frameWriter{w: os.Stdout}
+	if err := supervise(os.Stdin, out); err != nil {
+		// The worker learns of it by FAIL; without a reader there is nobody to tell.
+		_ = out.sendJSON(wire.Fail, wire.FailInfo{Error: clip(err.Error(), 4000)})
+		os.Exit(1)
+	}
+}
+
+// supervise is the whole life of a sandbox. An error means that the sandbox is
+// broken; whatever the program does is no error.
+func supervise(in io.Reader, out *frameWriter) error {
+	if os.Getpid() != 1 {
+		return errors.New("the supervisor must be PID 1: at the end it kills every process that it can see")
+	}
+	if err := hide(); err != nil {
+		return err
+	}
+	settle()
+	stdout, stderr := newRelay(wire.Stdout, "stdout"), newRelay(wire.Stderr, "stderr")
+	cg := findCgroup("/proc/self")
+	defer cg.close()
+
+	python, err := spawn(interpreterArgs(), jobFolder)
+	if err != nil {
+		return err
+	}
+	// From here on the interpreter exists, so that it inherited no ignored signal.
+	if err := deafen(); err != nil {
+		return err
+	}
+	r := newReaper(python.pid)
+	go r.run()
+	greeting, err := python.awaitHello(r)
+	if err != nil {
+		return err
+	}
+	ready := wire.ReadyInfo{Version: wire.Version, Python: greeting.Python, Tracer: greeting.Tracer, Cgroup: cg.version}
+	if err := out.sendJSON(wire.Ready, ready); err != nil {
+		return err
+	}
+	info, err := awaitJob(in, r)
+	if errors.Is(err, io.EOF) {
+		return nil // the worker needs this sandbox no more
+	}
+	if err != nil {
+		return err
+	}
+	s := session{python: python, reaper: r, out: out, stdout: stdout, stderr: stderr,
+		meter: newMeter(cg, r), killAll: killEverything}
+	return s.run(info)
+}
+
+// settle makes the runtime small and complete: every thread that will ever be
+// needed exists before the program can use up the sandbox's processes, because
+// the runtime dies when it cannot make one.
+func settle() {
+	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(50)
+	warmThreads(6)
+}
+
+// warmThreads makes the runtime own at least n idle threads.
+func warmThreads(n int) {
+	release, done := make(chan struct{}), make(chan struct{})
+	held := make(chan struct{})
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			held <- struct{}{}
+			<-release
+			runtime.UnlockOSThread()
+			done <- struct{}{}
+		}()
+	}
+	for range n {
+		<-held
+	}
+	close(release)
+	for range n {
+		<-done
+	}
+}
+
+// awaitJob reads the JOB frame. It returns io.EOF when the worker hung up
+// without one, and an error when the interpreter died while waiting.
+func awaitJob(in io.Reader, r *reaper) (wire.JobInfo, error) {
+	type answer struct {
+		info wire.JobInfo
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		info, err := readJob(bufio.NewReader(in))
+		got <- answer{info, err}
+	}()
+	select {
+	case a := <-got:
+		return a.info, a.err
+	case e := <-r.main:
+		return wire.JobInfo{}, fmt.Errorf("the interpreter died while waiting for a job: %s", describe(e.status))
+	}
+}
+
+// clip cuts s to at most n bytes.
+func clip(s string, n int) string {
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}
+
+// bounds of the waits that nothing else bounds.
+const (
+	helloTimeout = 60 * time.Second
+	killTimeout  = 3 * time.Second
+	drainTimeout = 500 * time.Millisecond
+)

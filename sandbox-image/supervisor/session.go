@@ -1,0 +1,149 @@
+//go:build linux
+
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execra/tracefleet/internal/wire"
+)
+
+// session runs the one job of this sandbox.
+type session struct {
+	python  *interpreter
+	reaper  *reaper
+	out     *frameWriter
+	stdout  *relay
+	stderr  *relay
+	meter   *meter
+	killAll func()
+}
+
+// The reasons of EndInfo.Killed.
+const (
+	killedWall = "wall"
+	killedCPU  = "cpu"
+)
+
+// run hands the job to the interpreter and returns when END is out.
+func (s *session) run(info wire.JobInfo) error {
+	if err := writeFiles(jobFolder, info.Files); err != nil {
+		return err
+	}
+	size, err := s.python.memory.size(info.TraceBytes)
+	if err != nil {
+		return err
+	}
+	line, err := controlLine(info, s.python.memory.areas[:], size)
+	if err != nil {
+		return err
+	}
+	const large = 256 << 10
+	if len(info.Stdin)+len(line) > large || len(info.Files) > 1 {
+		info.Files = nil
+		debug.FreeOSMemory() // the program's memory limit is ours as well
+	}
+	past := make(chan string, 2)
+	go s.stdout.run(s.python.stdout, info.OutputBytes, s.out, past)
+	go s.stderr.run(s.python.stderr, info.OutputBytes, s.out, past)
+	s.meter.start()
+	start, err := s.python.begin(line)
+	if err != nil {
+		return err
+	}
+	go feed(s.python.stdin, info.Stdin)
+
+	killed, end := s.watch(info, start, past)
+	s.reaper.clear(s.killAll)
+	s.drain()
+	report := wire.EndInfo{
+		Exited: end.status.Exited(), Killed: killed, WallMS: end.at.Sub(start).Milliseconds(),
+		StdoutBytes: s.stdout.total, StderrBytes: s.stderr.total,
+	}
+	if report.Exited {
+		report.ExitCode = end.status.ExitStatus()
+	} else {
+		report.Signal = int(end.status.Signal())
+	}
+	// What was in the pipes when the program ended counts like what was read before.
+	for _, r := range []*relay{s.stdout, s.stderr} {
+		if report.Killed == "" && r.over() {
+			report.Killed = r.name
+		}
+	}
+	s.meter.fill(&report)
+	if err := s.python.memory.send(s.out); err != nil {
+		return err
+	}
+	return s.out.sendJSON(wire.End, report)
+}
+
+// watch waits for the end of the interpreter and kills everything when a limit
+// is passed. It returns the first reason to kill and the ending.
+func (s *session) watch(info wire.JobInfo, start time.Time, past <-chan string) (killed string, end ending) {
+	wall := time.NewTimer(time.Until(start.Add(time.Duration(info.WallMS) * time.Millisecond)))
+	defer wall.Stop()
+	look := time.NewTimer(firstLook)
+	defer look.Stop()
+	var unkillable <-chan time.Time
+	kill := func(reason string) {
+		if len(s.reaper.main) > 0 {
+			return // it has ended; who looked late must not say otherwise
+		}
+		if killed == "" {
+			killed, unkillable = reason, time.After(killTimeout)
+		}
+		s.killAll()
+	}
+	limit := time.Duration(info.CPUMS) * time.Millisecond
+	for {
+		select {
+		case end = <-s.reaper.main:
+			return killed, end
+		case <-wall.C:
+			kill(killedWall)
+		case name := <-past:
+			kill(name)
+		case <-look.C:
+			s.meter.sample()
+			left := limit - s.meter.cpu()
+			if left < 0 {
+				kill(killedCPU)
+			}
+			look.Reset(nextLook(left, time.Since(start)))
+		case <-unkillable:
+			// Stuck in the kernel. The worker removes the container.
+			return killed, ending{status: unix.WaitStatus(unix.SIGKILL), at: time.Now()}
+		}
+	}
+}
+
+const (
+	firstLook   = 2 * time.Millisecond
+	longestLook = 50 * time.Millisecond
+)
+
+// nextLook returns when to look at the counters again: sooner when the CPU
+// time that is left could be used up sooner on all processors, and more often
+// in a program's first moments, when the number of processes changes most.
+func nextLook(left, age time.Duration) time.Duration {
+	soonest := left / time.Duration(runtime.NumCPU())
+	return max(firstLook, min(soonest, age/2, longestLook))
+}
+
+// drain waits until both streams have ended. All writers are dead, so what is
+// left is in the pipes; the bound is for a writer that could not be killed and
+// for a worker that stopped reading.
+func (s *session) drain() {
+	bound := time.AfterFunc(drainTimeout, func() {
+		_ = s.python.stdout.Close() // ends the relay; nothing else uses it
+		_ = s.python.stderr.Close()
+	})
+	defer bound.Stop()
+	<-s.stdout.done
+	<-s.stderr.done
+}

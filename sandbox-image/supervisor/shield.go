@@ -1,0 +1,59 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// hide makes the process non-dumpable: the kernel then refuses /proc/1/mem,
+// /proc/1/fd, /proc/1/environ and ptrace to processes of the same user.
+func hide() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("set not dumpable: %w", err)
+	}
+	return nil
+}
+
+// The dispositions of the kernel's signal ABI.
+const (
+	sigDefault uintptr = 0
+	sigIgnore  uintptr = 1
+	lastSignal         = 64
+)
+
+// kernelSigaction is struct sigaction as the kernel knows it on amd64 and arm64.
+type kernelSigaction struct {
+	handler  uintptr
+	flags    uint64
+	restorer uintptr
+	mask     uint64
+}
+
+// deafen makes the kernel drop every signal sent to this process, so that a
+// flood of them costs the supervisor nothing. It goes past os/signal, which
+// would leave handlers for SIGCHLD, SIGSEGV and others in place: each signal
+// would wake a thread, and a SIGSEGV sent by a process would end the program.
+//
+// SIGCHLD gets its default, which drops it as well; ignoring it would make the
+// kernel reap children before wait4 sees them. A real fault still kills.
+func deafen() error {
+	for n := 1; n <= lastSignal; n++ {
+		action := kernelSigaction{handler: sigIgnore}
+		switch syscall.Signal(n) {
+		case unix.SIGKILL, unix.SIGSTOP:
+			continue
+		case unix.SIGCHLD:
+			action.handler = sigDefault
+		}
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&action)), 0, unsafe.Sizeof(action.mask), 0, 0)
+		if errno != 0 {
+			return fmt.Errorf("ignore signal %d: %w", n, errno)
+		}
+	}
+	return nil
+}
