@@ -21,9 +21,22 @@ def main():
     depth = {"now": 0, "max": 0}
     monitoring, events = sys.monitoring, sys.monitoring.events
 
+    made = {}
+
+    def keep(code):
+        made[id(code)] = code
+        for constant in code.co_consts:
+            if isinstance(constant, type(code)):
+                keep(constant)
+
+    def audit(event, arguments):
+        # exec and eval by own code: what they run is own code too, what libraries generate is not.
+        if event == "exec" and own(sys._getframe(1).f_code):
+            keep(arguments[0])
+
     def own(code):
         name = code.co_filename
-        return os.path.relpath(name, root) if name.startswith(root) else name if name == "<string>" else None
+        return os.path.relpath(name, root) if name.startswith(root) else name if id(code) in made else None
 
     def deeper():
         depth["now"] += 1
@@ -64,6 +77,7 @@ def main():
     sys.modules["__main__"] = module
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
+    sys.addaudithook(audit)
     monitoring.use_tool_id(TOOL, "expect")
     for event, callback in ((events.PY_START, started), (events.LINE, line), (events.RAISE, raised), (events.PY_RETURN, left),
                             (events.PY_YIELD, left), (events.PY_UNWIND, left), (events.PY_RESUME, went_on), (events.PY_THROW, went_on)):
@@ -79,7 +93,7 @@ def main():
                 thread.join()
         monitoring.set_events(TOOL, 0)
         sys.stdout.flush()
-        print(json.dumps({"lines": lines, "calls": calls, "total_calls": sum(calls.values()),
+        print("\n" + json.dumps({"lines": lines, "calls": calls, "total_calls": sum(calls.values()),
                           "max_recursion_depth_of_one_thread": depth["max"], "exceptions_caught": len(seen)}), file=sys.stderr)
 
 

@@ -1,0 +1,4 @@
+from . import animals
+from .barn import Barn
+
+__all__ = ["Barn", "animals"]

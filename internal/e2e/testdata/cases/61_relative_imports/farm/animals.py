@@ -1,0 +1,3 @@
+class Cow:
+    def __init__(self, name):
+        self.name = name

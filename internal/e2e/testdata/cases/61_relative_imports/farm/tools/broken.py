@@ -1,0 +1,1 @@
+from ...farm import animals

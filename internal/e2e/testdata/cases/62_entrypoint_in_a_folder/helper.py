@@ -1,0 +1,1 @@
+raise ImportError("the helper beside the entrypoint comes first")

@@ -1,0 +1,9 @@
+def wait():
+    print("waiting")
+    raise KeyboardInterrupt
+
+
+try:
+    wait()
+except Exception:
+    print("not an Exception")

@@ -1,0 +1,13 @@
+import sys
+
+
+class Leave(SystemExit):
+    pass
+
+
+def leave(code):
+    raise Leave(code)
+
+
+print("going")
+leave(256)

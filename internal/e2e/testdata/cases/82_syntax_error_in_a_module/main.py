@@ -1,0 +1,4 @@
+print("starting")
+ready = True
+import settings
+print("not reached")

@@ -1,0 +1,3 @@
+limit = 10
+def check(value)
+    return value < limit
