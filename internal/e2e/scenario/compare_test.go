@@ -36,7 +36,7 @@ const sample = `{
   ]}
 }`
 
-var sampleFiles = map[string]string{"main.py": "", "shop.py": ""}
+func sampleFiles() map[string]string { return map[string]string{"main.py": "", "shop.py": ""} }
 
 // comparisons holds for every key values that fit the sample and values that
 // do not. TestEveryKeyCanFail refuses a key without both.
@@ -100,7 +100,7 @@ func compareSample(t *testing.T, key, value, document string) []Difference {
 	if err != nil {
 		t.Fatalf("ParseWant(%s): %v", text, err)
 	}
-	return want.Compare(sampleFiles, []byte(document))
+	return want.Compare(sampleFiles(), []byte(document))
 }
 
 func TestEveryKeyCanFail(t *testing.T) {
@@ -208,7 +208,7 @@ func TestTraceInOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := want.Compare(sampleFiles, []byte(sample)); (len(got) == 0) != c.fits {
+			if got := want.Compare(sampleFiles(), []byte(sample)); (len(got) == 0) != c.fits {
 				t.Errorf("got differences %v, want none: %t", got, c.fits)
 			}
 		})

@@ -63,7 +63,7 @@ func (c counts) compare(prefix string, got map[string]json.RawMessage, absent js
 }
 
 // zero stands for a line or function that never ran: it need not be listed.
-var zero = json.RawMessage("0")
+const zero = "0"
 
 // summary is the part of a result that counts.
 type summary struct {
@@ -102,7 +102,7 @@ func (c lineCounts) compare(r *result) []Difference {
 	}
 	var found []Difference
 	for _, file := range sortedKeys(c) {
-		found = append(found, c[file].compare("lines "+file+":", got.Lines[file], zero)...)
+		found = append(found, c[file].compare("lines "+file+":", got.Lines[file], json.RawMessage(zero))...)
 	}
 	return found
 }
@@ -126,7 +126,7 @@ func (c callCounts) compare(r *result) []Difference {
 	if got.Calls == nil {
 		return differs("calls", c, missing)
 	}
-	return counts(c).compare("calls ", got.Calls, zero)
+	return counts(c).compare("calls ", got.Calls, json.RawMessage(zero))
 }
 
 // loopCounts wants how often the bodies of loops were entered.

@@ -70,7 +70,7 @@ func (rec *record) replay(visit func(moment) bool) {
 			frames[e.Frame] = variables
 		}
 		for name, value := range e.Vars {
-			if same(value, deleted) {
+			if same(value, json.RawMessage(deleted)) {
 				delete(variables, name)
 			} else {
 				variables[name] = value
@@ -84,7 +84,7 @@ func (rec *record) replay(visit func(moment) bool) {
 }
 
 // deleted is what a trace says of a variable that is gone.
-var deleted = json.RawMessage(`["DEL"]`)
+const deleted = `["DEL"]`
 
 // show is a moment for a person who wonders why nothing matched it. It does
 // not change with the next moment.
