@@ -1,0 +1,86 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// The defaults of Config.
+const (
+	DefaultMaxRetry    = 3
+	DefaultTaskTimeout = 15 * time.Minute
+	DefaultRetention   = time.Hour
+	DefaultConcurrency = 2
+	DefaultDrainGrace  = 30 * time.Second
+	DefaultKillGrace   = 15 * time.Second
+)
+
+// Config is what producers and consumers need to know. The zero value is good for tests; a fleet
+// sets Shards, MaxRetry and Retention alike everywhere.
+type Config struct {
+	Shards Shards
+	// MaxRetry is how many counted retries a job gets after its first attempt.
+	MaxRetry int
+	// TaskTimeout is asynq's own limit on a handler, a backstop only: it
+	// must be longer than the longest job with everything around it. Whole seconds.
+	TaskTimeout time.Duration
+	// Retention is how long asynq shows a finished task. Whole seconds.
+	Retention time.Duration
+
+	// Concurrency is how many handlers run at the same time, never more.
+	Concurrency int
+	// DrainGrace is how long handlers may go on when Run shall end; KillGrace is
+	// how long they then have to clean up.
+	DrainGrace, KillGrace time.Duration
+
+	// Metrics may be nil.
+	Metrics *Metrics
+	// Log may be nil; NewConsumer's own argument is preferred.
+	Log *zap.Logger
+}
+
+// WithDefaults returns c with every field filled in.
+func (c Config) WithDefaults() Config {
+	setDefault(&c.Shards, DefaultShards)
+	setDefault(&c.MaxRetry, DefaultMaxRetry)
+	setDefault(&c.TaskTimeout, DefaultTaskTimeout)
+	setDefault(&c.Retention, DefaultRetention)
+	setDefault(&c.Concurrency, DefaultConcurrency)
+	setDefault(&c.DrainGrace, DefaultDrainGrace)
+	setDefault(&c.KillGrace, DefaultKillGrace)
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics(nil)
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
+}
+
+// Validate reports every fault of c, which must have its defaults filled in.
+func (c Config) Validate() error {
+	errs := []error{c.Shards.Validate()}
+	check := func(ok bool, text string) {
+		if !ok {
+			errs = append(errs, errors.New(text))
+		}
+	}
+	check(c.MaxRetry >= 1 && c.MaxRetry <= 100, fmt.Sprintf("max retry: must be 1 to 100, got %d", c.MaxRetry))
+	// asynq counts whole seconds, and takes 0 for its own default.
+	check(c.TaskTimeout >= time.Second, "task timeout: must be at least 1s")
+	check(c.Retention >= time.Second, "retention: must be at least 1s")
+	check(c.Concurrency >= 1, "concurrency: must be at least 1")
+	check(c.DrainGrace > 0, "drain grace: must be more than 0")
+	check(c.KillGrace > 0, "kill grace: must be more than 0")
+	return errors.Join(errs...)
+}
+
+func setDefault[T comparable](to *T, value T) {
+	var zero T
+	if *to == zero {
+		*to = value
+	}
+}

@@ -1,0 +1,141 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// rescueTimeout bounds one acknowledgement that was saved from a canceled context.
+	rescueTimeout = 5 * time.Second
+	// The pause after a dequeue that was answered with an error.
+	minPause = 100 * time.Millisecond
+	maxPause = 5 * time.Second
+)
+
+// remedies switches the parts of the hook; only tests switch one off.
+type remedies struct {
+	uncancel, backOff, wake bool
+}
+
+// hook sits in the Redis client of asynq's server, and of nobody else, and makes good
+// what asynq does wrong:
+//
+//   - asynq repeats a failed acknowledgement with a context that it canceled before. The hook lets scripts run all the same.
+//   - asynq asks again at once when a dequeue is answered with an error. The hook pauses first.
+//   - asynq polls. The hook makes it wait, when all queues were empty, for somebody to submit.
+//   - asynq's slots are not ours. While none of ours is free, the hook says that the queues are empty.
+type hook struct {
+	queues  int
+	on      remedies
+	sleeper *sleeper
+	slots   *slots
+	stop    <-chan struct{}
+	metrics *Metrics
+
+	// These belong to asynq's one fetching goroutine.
+	misses int
+	pause  time.Duration
+}
+
+var _ redis.Hook = (*hook)(nil)
+
+// DialHook changes nothing.
+func (h *hook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessPipelineHook changes nothing: asynq's scripts do not run in pipelines.
+func (h *hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook sees every single command.
+func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		switch {
+		case isDequeue(cmd):
+			return h.dequeue(ctx, cmd, next)
+		case h.on.uncancel && isScript(cmd) && errors.Is(ctx.Err(), context.Canceled):
+			h.metrics.rescued.Inc()
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rescueTimeout)
+			defer cancel()
+			return next(ctx, cmd)
+		default:
+			return next(ctx, cmd)
+		}
+	}
+}
+
+// dequeue asks one queue. asynq asks them in turn until one is not empty.
+func (h *hook) dequeue(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	if h.misses == 0 && !h.slots.waitFree(h.stop, pollEvery) || h.stopped() {
+		h.misses = 0
+		return empty(cmd)
+	}
+	err := next(ctx, cmd)
+	switch {
+	case err == nil:
+		h.misses, h.pause = 0, 0
+	case errors.Is(err, redis.Nil):
+		h.pause = 0
+		if h.misses++; h.misses >= h.queues {
+			h.misses = 0
+			if h.on.wake && h.sleeper.wait() {
+				h.metrics.woken.Inc()
+			}
+		}
+	case redis.HasErrorPrefix(err, "NOSCRIPT"):
+		// The client sends the script itself next.
+	default:
+		h.misses = 0
+		h.metrics.refused.Inc()
+		if h.on.backOff {
+			h.rest()
+		}
+	}
+	return err
+}
+
+// rest pauses, twice as long each time in a row.
+func (h *hook) rest() {
+	h.pause = min(max(2*h.pause, minPause), maxPause)
+	timer := time.NewTimer(h.pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-h.stop:
+	}
+}
+
+func (h *hook) stopped() bool {
+	select {
+	case <-h.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// empty answers a dequeue as Redis answers for an empty queue.
+func empty(cmd redis.Cmder) error {
+	cmd.SetErr(redis.Nil)
+	return redis.Nil
+}
+
+func isScript(cmd redis.Cmder) bool { return cmd.Name() == "evalsha" || cmd.Name() == "eval" }
+
+// isDequeue knows asynq's dequeue script by its second key: EVALSHA sha 4 …:pending …:paused …:active …:lease.
+func isDequeue(cmd redis.Cmder) bool {
+	a := cmd.Args()
+	if len(a) < 5 || !isScript(cmd) {
+		return false
+	}
+	key, _ := a[4].(string)
+	return strings.HasSuffix(key, ":paused")
+}

@@ -1,0 +1,149 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// RedisOptions says how to reach Redis.
+type RedisOptions struct {
+	// URL is one of
+	//
+	//	redis://[user:password@]host[:6379][/db]            rediss:// for TLS
+	//	unix://[user:password@]/path/to/socket[?db=n]
+	//	redis+cluster://[user:password@]host:port,host:port,…                rediss+cluster:// for TLS
+	//	redis+sentinel://[user:password@]host:port,…/[db]?master=name        rediss+sentinel:// for TLS
+	//
+	// The parameters of the URL that go-redis knows may follow a ?; sentinels take sentinel_username and sentinel_password.
+	URL string
+	// PoolSize is the number of connections to each node; 0 is ten for each processor.
+	PoolSize int
+}
+
+const (
+	dialTimeout = 5 * time.Second
+	ioTimeout   = 3 * time.Second
+)
+
+// OpenRedis makes a client. It does not connect yet.
+func OpenRedis(o RedisOptions) (redis.UniversalClient, error) {
+	scheme, rest, ok := strings.Cut(o.URL, "://")
+	if !ok {
+		return nil, errors.New("redis URL: must start with redis://, rediss:// or unix://")
+	}
+	switch scheme {
+	case "redis+cluster", "rediss+cluster":
+		return openCluster(o, strings.TrimSuffix(scheme, "+cluster"), rest)
+	case "redis+sentinel", "rediss+sentinel":
+		return openSentinel(o, strings.TrimSuffix(scheme, "+sentinel"), rest)
+	}
+	opts, err := redis.ParseURL(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("redis URL: %w", hideURL(err))
+	}
+	setDefault(&opts.PoolSize, o.PoolSize)
+	setDefault(&opts.DialTimeout, dialTimeout)
+	setDefault(&opts.ReadTimeout, ioTimeout)
+	setDefault(&opts.WriteTimeout, ioTimeout)
+	opts.DisableIdentity = true // Redis before 7.2 answers it with errors.
+	return redis.NewClient(opts), nil
+}
+
+func openCluster(o RedisOptions, scheme, rest string) (redis.UniversalClient, error) {
+	hosts, single := splitHosts(rest)
+	opts, err := redis.ParseClusterURL(scheme + "://" + single)
+	if err != nil {
+		return nil, fmt.Errorf("redis URL: %w", hideURL(err))
+	}
+	opts.Addrs = hosts
+	setDefault(&opts.PoolSize, o.PoolSize)
+	setDefault(&opts.DialTimeout, dialTimeout)
+	setDefault(&opts.ReadTimeout, ioTimeout)
+	setDefault(&opts.WriteTimeout, ioTimeout)
+	opts.DisableIdentity = true
+	return redis.NewClusterClient(opts), nil
+}
+
+func openSentinel(o RedisOptions, scheme, rest string) (redis.UniversalClient, error) {
+	hosts, single := splitHosts(rest)
+	u, err := url.Parse(scheme + "://" + single)
+	if err != nil {
+		return nil, fmt.Errorf("redis URL: %w", hideURL(err))
+	}
+	q := u.Query()
+	opts := &redis.FailoverOptions{
+		MasterName: q.Get("master"), SentinelAddrs: hosts,
+		SentinelUsername: q.Get("sentinel_username"), SentinelPassword: q.Get("sentinel_password"),
+		PoolSize: o.PoolSize, DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, DisableIdentity: true,
+	}
+	if opts.MasterName == "" {
+		return nil, errors.New("redis URL: a sentinel URL needs ?master=name")
+	}
+	for name := range q {
+		if name != "master" && name != "sentinel_username" && name != "sentinel_password" {
+			return nil, fmt.Errorf("redis URL: unknown parameter %.40q", name)
+		}
+	}
+	opts.Username = u.User.Username()
+	opts.Password, _ = u.User.Password()
+	if db := strings.Trim(u.Path, "/"); db != "" {
+		if opts.DB, err = strconv.Atoi(db); err != nil || opts.DB < 0 {
+			return nil, fmt.Errorf("redis URL: database %.40q is not a number", db)
+		}
+	}
+	if scheme == "rediss" {
+		// go-redis sets the server name of each connection.
+		single, err := redis.ParseURL("rediss://" + u.Host)
+		if err != nil {
+			return nil, fmt.Errorf("redis URL: %w", hideURL(err))
+		}
+		opts.TLSConfig = single.TLSConfig
+	}
+	return redis.NewFailoverClient(opts), nil
+}
+
+// splitHosts takes the list of hosts out of a URL without its scheme, and returns the URL with the first host
+// alone, which net/url can parse.
+func splitHosts(rest string) (hosts []string, single string) {
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, tail := rest[:end], rest[end:]
+	user := ""
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, authority = authority[:at+1], authority[at+1:]
+	}
+	hosts = strings.Split(authority, ",")
+	return hosts, user + hosts[0] + tail
+}
+
+// hideURL keeps the URL, and with it a password, out of messages.
+func hideURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return errors.New("it cannot be parsed")
+	}
+	return err
+}
+
+// clone makes a second client with the options of rdb, so that a hook in it is
+// seen by its user only.
+func clone(rdb redis.UniversalClient) (redis.UniversalClient, error) {
+	switch c := rdb.(type) {
+	case *redis.Client:
+		opts := *c.Options()
+		return redis.NewClient(&opts), nil
+	case *redis.ClusterClient:
+		opts := *c.Options()
+		return redis.NewClusterClient(&opts), nil
+	default:
+		return nil, fmt.Errorf("cannot clone a Redis client of type %T", rdb)
+	}
+}

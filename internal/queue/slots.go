@@ -1,0 +1,84 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// slots bounds how many handlers run. asynq has a bound of its own, but gives a
+// slot away when it loses interest in a task whose handler still runs.
+type slots struct {
+	tokens chan struct{} // as many as there are slots; a token in it is a slot in use
+	freed  chan struct{} // told when a slot became free
+	used   prometheus.Gauge
+}
+
+func newSlots(n int, m *Metrics) *slots {
+	m.slots.Set(float64(n))
+	return &slots{tokens: make(chan struct{}, n), freed: make(chan struct{}, 1), used: m.slotsUsed}
+}
+
+// acquire takes a slot. It waits for one until ctx ends.
+func (s *slots) acquire(ctx context.Context) bool {
+	select {
+	case s.tokens <- struct{}{}:
+		s.used.Inc()
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *slots) release() {
+	<-s.tokens
+	s.used.Dec()
+	select {
+	case s.freed <- struct{}{}:
+	default:
+	}
+}
+
+func (s *slots) inUse() int { return len(s.tokens) }
+
+// waitFree waits until a slot is free, for at most d, or until stop is closed, and tells whether one is free.
+func (s *slots) waitFree(stop <-chan struct{}, d time.Duration) bool {
+	if len(s.tokens) < cap(s.tokens) {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.freed:
+			if len(s.tokens) < cap(s.tokens) {
+				return true
+			}
+		case <-timer.C:
+			return len(s.tokens) < cap(s.tokens)
+		case <-stop:
+			return false
+		}
+	}
+}
+
+// waitIdle waits until no slot is in use. It tells false when ctx ends before.
+func (s *slots) waitIdle(ctx context.Context) bool {
+	for taken := 0; ; taken++ {
+		if taken == cap(s.tokens) {
+			for range taken {
+				<-s.tokens
+			}
+			return true
+		}
+		select {
+		case s.tokens <- struct{}{}:
+		case <-ctx.Done():
+			for range taken {
+				<-s.tokens
+			}
+			return false
+		}
+	}
+}

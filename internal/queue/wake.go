@@ -1,0 +1,70 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Each submit pushes one token onto a list, and an idle worker waits for a token: so exactly one
+// worker looks at the queues, however many there are. Tokens that nobody waits for
+// are worth nothing after a while; the worst of a stale one is one look at empty queues.
+const (
+	wakeKey    = "tf:wake"
+	wakeTokens = 64
+	wakeTTL    = 10 * time.Second
+	// pollEvery is how often a worker looks without having been woken: tasks
+	// that asynq moves by itself (retries) push no token. It is the shortest wait that BLPOP knows in Redis 6.2 clients.
+	pollEvery = time.Second
+)
+
+// wake wakes one worker. When it fails a worker notices the task within pollEvery.
+func (p *Producer) wake(ctx context.Context) {
+	_, _ = p.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.LPush(ctx, wakeKey, "1")
+		pipe.LTrim(ctx, wakeKey, 0, wakeTokens-1)
+		pipe.PExpire(ctx, wakeKey, wakeTTL)
+		return nil
+	})
+}
+
+// sleeper waits for tokens.
+type sleeper struct {
+	rdb  redis.UniversalClient
+	stop <-chan struct{}
+	wg   sync.WaitGroup
+}
+
+// wait returns when a token was there, after pollEvery, or when stop is closed. It tells whether there was a token.
+func (s *sleeper) wait() (woken bool) {
+	got := make(chan bool, 1)
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		// go-redis cannot break off a read; so the goroutine is left behind for up to pollEvery when stop is closed.
+		ctx, cancel := context.WithTimeout(context.Background(), 5*pollEvery)
+		defer cancel()
+		start := time.Now()
+		err := s.rdb.BLPop(ctx, pollEvery, wakeKey).Err()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			// Redis is away: do not hurry to ask it again.
+			select {
+			case <-time.After(pollEvery - time.Since(start)):
+			case <-s.stop:
+			}
+		}
+		got <- err == nil
+	}()
+	select {
+	case woken = <-got:
+		return woken
+	case <-s.stop:
+		return false
+	}
+}
+
+// close waits for what wait left behind.
+func (s *sleeper) close() { s.wg.Wait() }
