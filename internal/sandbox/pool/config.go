@@ -46,7 +46,7 @@ type Config struct {
 	MinBackoff time.Duration
 	MaxBackoff time.Duration
 	// MinRetry and MaxRetry bound the pause before Close is tried again on a
-	// sandbox in quarantine. Defaults 5 seconds and 5 minutes.
+	// sandbox in quarantine, or a Warden is asked again. Defaults 5 seconds and 5 minutes.
 	MinRetry time.Duration
 	MaxRetry time.Duration
 	// DrainTimeout is how long jobs that still run when the pool stops may

@@ -12,8 +12,8 @@
 //
 // Every sandbox takes one of Config.Slots, from the moment its launch begins
 // until Close has proven that it is gone. One whose Close fails is in
-// quarantine: it is reported, keeps its slot, and its Close is tried again
-// with growing pauses.
+// quarantine: it is reported and keeps its slot, until the launcher says that
+// it is gone (see Warden) or another Close, after a growing pause, has proven it.
 //
 // # Order
 //

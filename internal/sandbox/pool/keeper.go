@@ -80,10 +80,12 @@ type keeper struct {
 	cfg  Config
 	wg   sync.WaitGroup
 
-	waiting     []*request // oldest first
-	warm        []*unit    // oldest first
-	leased      map[*unit]struct{}
-	closing     int
+	waiting []*request // oldest first
+	warm    []*unit    // oldest first
+	leased  map[*unit]struct{}
+	closing int
+	// The launcher keeps count of the quarantine, or we do.
+	warden      Warden
 	quarantined map[*unit]struct{}
 	// launching counts all launches under way, stock those that will serve
 	// any request of the class.
@@ -104,8 +106,9 @@ type keeper struct {
 }
 
 func newKeeper(p *Pool) *keeper {
+	warden, _ := p.launcher.(Warden)
 	return &keeper{
-		pool: p, cfg: p.cfg, generation: p.generation.Load(),
+		pool: p, cfg: p.cfg, generation: p.generation.Load(), warden: warden,
 		leased: map[*unit]struct{}{}, quarantined: map[*unit]struct{}{},
 		tuner: newTuner(2, p.cfg.MaxLaunching),
 	}
@@ -113,11 +116,11 @@ func newKeeper(p *Pool) *keeper {
 
 // used is how many slots are taken.
 func (k *keeper) used() int {
-	return k.launching + len(k.warm) + len(k.leased) + k.closing + len(k.quarantined)
+	return k.launching + len(k.warm) + len(k.leased) + k.closing + k.lost()
 }
 
 // empty tells whether nothing is left that Run must wait for.
-func (k *keeper) empty() bool { return k.used() == len(k.quarantined) && len(k.waiting) == 0 }
+func (k *keeper) empty() bool { return k.launching+len(k.warm)+len(k.leased)+k.closing == 0 }
 
 // refresh removes what is too old to be handed out, by age or by generation,
 // and returns the time. It comes before every message.
@@ -238,7 +241,7 @@ func (k *keeper) report() {
 	m := k.pool.metrics
 	for state, n := range map[string]int{
 		stateLaunching: k.launching, stateWarm: len(k.warm), stateRunning: len(k.leased),
-		stateClosing: k.closing, stateQuarantined: len(k.quarantined),
+		stateClosing: k.closing, stateQuarantined: k.lost(),
 	} {
 		m.sandboxes.WithLabelValues(state).Set(float64(n))
 	}

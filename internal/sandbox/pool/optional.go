@@ -26,3 +26,13 @@ type Watcher interface {
 	// nothing else closes it.
 	Done() <-chan struct{}
 }
+
+// A Warden is a launcher that keeps its sandboxes in quarantine itself and goes
+// on trying to remove them. One that is none has the Close of such a sandbox
+// called again, and keeps no slot for what a failed Launch may have left.
+type Warden interface {
+	// Quarantined returns how many sandboxes could not be proven gone so far.
+	// A sandbox counts before its Close, or the Launch that
+	// failed, returns. It is called often and must not block.
+	Quarantined() int
+}

@@ -86,7 +86,7 @@ func (p *Pool) Run(ctx context.Context) error {
 			break
 		}
 		var alarm <-chan time.Time
-		if wake = earliest(wake, k.nextDue()); !wake.IsZero() {
+		if wake = earliest(wake, k.nextDue(now)); !wake.IsZero() {
 			timer.Reset(time.Until(wake))
 			alarm = timer.C
 		}
@@ -102,7 +102,7 @@ func (p *Pool) Run(ctx context.Context) error {
 		}
 	}
 	k.wg.Wait()
-	if n := len(k.quarantined); n > 0 {
+	if n := k.lost(); n > 0 {
 		return fmt.Errorf("pool: %d sandboxes left in quarantine", n)
 	}
 	return nil

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,6 +277,65 @@ func TestQuarantineKeepsTheSlotUntilTheRemovalIsProven(t *testing.T) {
 			t.Errorf("waited %v for the slot", waited)
 		}
 		e.set(func(e *engine) { e.closeErr = func(int) error { return nil } })
+	})
+}
+
+// warden is an engine that keeps its quarantine itself.
+type warden struct {
+	*engine
+	lost atomic.Int64
+}
+
+func (w *warden) Quarantined() int { return int(w.lost.Load()) }
+
+func TestWardenKeepsTheQuarantine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &warden{engine: newEngine()}
+		w.launchErr = func(n int) error {
+			if n > 1 {
+				return nil
+			}
+			w.lost.Store(1)
+			return sandbox.ErrQuarantined
+		}
+		p, err := pool.New(w, pool.Config{Warm: -1, Slots: 1, MinRetry: 4 * time.Second}, nil, testLogger(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+
+		// A failed launch has left something, which holds the only slot.
+		if _, err := p.Launch(ctx, job.DefaultLimits()); !errors.Is(err, sandbox.ErrQuarantined) {
+			t.Fatalf("got %v, want ErrQuarantined", err)
+		}
+		began := time.Now()
+		time.AfterFunc(10*time.Second, func() { w.lost.Store(0) })
+		box, err := p.Launch(ctx, job.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited < 10*time.Second || waited > 15*time.Second {
+			t.Errorf("waited %v for the slot", waited)
+		}
+		// So does a failed removal; Close is not called again.
+		w.set(func(e *engine) {
+			e.closeErr = func(int) error {
+				w.lost.Store(1)
+				return sandbox.ErrQuarantined
+			}
+		})
+		_ = box.Close()
+		await(time.Hour)
+		if n := w.boxes[0].closes; n != 1 {
+			t.Errorf("close was called %d times", n)
+		}
+		cancel()
+		if err := <-ended; err == nil {
+			t.Error("the quarantine was not reported")
+		}
 	})
 }
 

@@ -34,10 +34,20 @@ func (k *keeper) removed(u *unit, err error, now time.Time) {
 		return
 	}
 	u.tries++
-	u.retryAt = now.Add(pause(u.tries, k.cfg.MinRetry, k.cfg.MaxRetry))
-	k.quarantined[u] = struct{}{}
+	if k.warden == nil {
+		u.retryAt = now.Add(pause(u.tries, k.cfg.MinRetry, k.cfg.MaxRetry))
+		k.quarantined[u] = struct{}{}
+	}
 	k.pool.log.Error("sandbox in quarantine: its removal could not be proven",
-		zap.Int("tries", u.tries), zap.Int("quarantined", len(k.quarantined)), zap.Error(err))
+		zap.Int("tries", u.tries), zap.Error(err))
+}
+
+// lost is how many slots are taken by sandboxes in quarantine.
+func (k *keeper) lost() int {
+	if k.warden != nil {
+		return k.warden.Quarantined()
+	}
+	return len(k.quarantined)
 }
 
 // recycle removes what is older than the last call of Pool.Recycle.
@@ -70,33 +80,39 @@ func (k *keeper) due(now time.Time) {
 	for len(k.warm) > 0 && !now.Before(k.warm[0].expires) {
 		k.discard(k.takeWarm(), discardAged)
 	}
-	for u := range k.quarantined {
-		if !k.draining && !now.Before(u.retryAt) {
-			delete(k.quarantined, u)
-			k.remove(u)
+	if k.draining {
+		if !now.Before(k.drainEnd) {
+			for u := range k.leased {
+				delete(k.leased, u)
+				k.remove(u)
+			}
 		}
+		return
 	}
-	if k.draining && !now.Before(k.drainEnd) {
-		for u := range k.leased {
-			delete(k.leased, u)
+	for u := range k.quarantined {
+		if !now.Before(u.retryAt) {
+			delete(k.quarantined, u)
 			k.remove(u)
 		}
 	}
 }
 
-// nextDue is when due has something to do; zero when nothing is ahead.
-func (k *keeper) nextDue() (at time.Time) {
+// nextDue is when there is something to do though nothing happens; zero when
+// nothing is ahead.
+func (k *keeper) nextDue(now time.Time) (at time.Time) {
 	if len(k.warm) > 0 {
 		at = k.warm[0].expires
 	}
-	if k.draining {
-		if len(k.leased) > 0 {
-			at = earliest(at, k.drainEnd)
+	switch {
+	case k.draining && len(k.leased) > 0:
+		at = earliest(at, k.drainEnd)
+	case k.draining:
+	case k.warden != nil && k.lost() > 0:
+		at = earliest(at, now.Add(k.cfg.MinRetry)) // a slot may have come free
+	default:
+		for u := range k.quarantined {
+			at = earliest(at, u.retryAt)
 		}
-		return at
-	}
-	for u := range k.quarantined {
-		at = earliest(at, u.retryAt)
 	}
 	return at
 }
