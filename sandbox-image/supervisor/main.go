@@ -27,7 +27,6 @@ import (
 // Where things are in the image.
 const (
 	pythonPath = "/usr/bin/python3"
-	tracerPath = "/usr/lib/tracefleet/tracer"
 	jobFolder  = "/job"
 )
 
@@ -46,6 +45,7 @@ func supervise(in io.Reader, out *frameWriter) error {
 	if os.Getpid() != 1 {
 		return errors.New("the supervisor must be PID 1: at the end it kills every process that it can see")
 	}
+	shelter()
 	if err := hide(); err != nil {
 		return err
 	}

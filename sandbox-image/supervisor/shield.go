@@ -4,11 +4,20 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+// shelter makes the supervisor a late choice for the out-of-memory killer, before hide
+// takes away the right to. A process may lower its own score as far as the
+// container's start allows, and so may the program: equal scores leave the
+// choice to the size, and the supervisor is small.
+func shelter() {
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("0"), 0) // where it is refused the program cannot either
+}
 
 // hide makes the process non-dumpable: the kernel then refuses /proc/1/mem,
 // /proc/1/fd, /proc/1/environ and ptrace to processes of the same user.

@@ -1,0 +1,69 @@
+# Tracefleet. "make help" lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# What the targets take from the command line or the environment.
+IMAGE ?= tracefleet/sandbox:latest
+BASE ?= debian:trixie-slim
+PYTHON_PACKAGES ?=
+FUZZTIME ?= 5s
+TESTFLAGS ?=
+TESTCOUNTFLAGS ?=
+SCALE ?= worker=1
+export IMAGE BASE PYTHON_PACKAGES FUZZTIME
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Prepare this machine: binaries, Docker engine, Redis, sandbox image
+	@deploy/setup/setup.sh
+
+.PHONY: build
+build: ## Build bin/worker and bin/enqueuer
+	@deploy/setup/binaries.sh
+
+.PHONY: image
+image: ## Build the sandbox image; PYTHON_PACKAGES="python3-numpy" adds packages
+	@deploy/setup/engine.sh
+	@deploy/setup/base.sh
+	@deploy/setup/image.sh
+
+.PHONY: demo
+demo: setup ## Trace the example programs with a throw-away fleet
+	@examples/demo.sh
+
+.PHONY: test
+test: setup lint fuzz ## Set up, lint, fuzz shortly, run all tests with the race detector
+	@CGO_ENABLED=1 go test -json -race -count=1 -timeout 20m $(TESTFLAGS) ./... | go run ./deploy/setup/testcount $(TESTCOUNTFLAGS)
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, import rules
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w: $$unformatted"; exit 1; fi
+	@go vet ./...
+	@go tool staticcheck ./...
+	@go test -count=1 ./internal/archtest >/dev/null || go test -count=1 ./internal/archtest
+	@echo "lint: clean"
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME
+	@deploy/setup/fuzz.sh
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what we use (needs vuln.go.dev)
+	@go tool govulncheck ./...
+
+.PHONY: up
+up: build image ## Start the whole fleet with Compose; SCALE=worker=3 for more workers
+	@deploy/compose/up.sh --scale $(SCALE)
+
+.PHONY: down
+down: ## Stop the Compose fleet; its data is kept
+	@if docker compose version >/dev/null 2>&1; then docker compose down; else docker-compose down; fi
+
+.PHONY: clean
+clean: ## Remove what was built here; images and the engine stay
+	@rm -rf bin build

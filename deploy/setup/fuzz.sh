@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for a short time each.
+#
+#   FUZZTIME=5s  how long
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+each=${FUZZTIME:-5s}
+go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}} {{.ImportPath}}{{end}}' ./... | while read -r dir package; do
+	for target in $(cat "$dir"/*_test.go | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p'); do
+		printf 'fuzz: %s %s for %s\n' "$package" "$target" "$each"
+		out=$(go test -run '^$' -fuzz "^$target\$" -fuzztime "$each" "$package" 2>&1 </dev/null) || {
+			printf '%s\n' "$out"
+			exit 1
+		}
+	done
+done
