@@ -1,0 +1,102 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/execra/tracefleet/internal/detach"
+)
+
+const (
+	// exitTime is how long the engine may take to report an end that the
+	// stream has shown already.
+	exitTime = 5 * time.Second
+	// killedExit is the exit code of a container whose PID 1 died by SIGKILL.
+	killedExit = 137
+)
+
+// inspect asks the engine about the container.
+func (b *box) inspect(ctx context.Context) (got container.InspectResponse, err error) {
+	err = b.e.call(ctx, opInspect, b.e.cfg.CallTimeout, func(ctx context.Context) (err error) {
+		got, err = b.e.cli.ContainerInspect(ctx, b.name)
+		return err
+	})
+	if err == nil && (got.ContainerJSONBase == nil || got.State == nil) {
+		err = b.e.failed(opInspect, errors.New("the answer has no state"))
+	}
+	return got, err
+}
+
+// kill sends SIGKILL to the container and returns when the engine has
+// answered or the bound for it has passed.
+func (b *box) kill(ctx context.Context) error {
+	ctx, cancel := detach.Context(ctx, b.e.cfg.KillTimeout)
+	defer cancel()
+	err := b.e.cli.ContainerKill(ctx, b.name, "KILL")
+	if err == nil || cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) {
+		return nil // a conflict means that it does not run
+	}
+	return b.e.failed(opKill, err)
+}
+
+// exited returns how the container ended, nil when it has not, or when that
+// could not be found out.
+func (b *box) exited() *container.WaitResponse {
+	select {
+	case <-b.waited:
+		return b.exit
+	default:
+		return nil
+	}
+}
+
+// proveExit returns how the container ended, once the engine confirms that it
+// did, else an error: the engine lost the stream, or is lost itself. cause is
+// why the stream ended.
+func (b *box) proveExit(ctx context.Context, cause error) (string, error) {
+	if errors.Is(cause, errEngineStream) || errors.Is(cause, errBadStream) {
+		return "", cause
+	}
+	bound := time.NewTimer(exitTime)
+	defer bound.Stop()
+	select {
+	case <-b.waited:
+	case <-bound.C:
+	}
+	if exit := b.exited(); exit != nil && exit.Error == nil {
+		return fmt.Sprintf("exit code %d", exit.StatusCode), nil
+	}
+	got, err := b.inspect(ctx)
+	if err != nil {
+		return "", fmt.Errorf("lost the engine: %w", errors.Join(cause, err))
+	}
+	if got.State.Running {
+		return "", fmt.Errorf("lost the output of a sandbox that runs: %w", cause)
+	}
+	return fmt.Sprintf("exit code %d", got.State.ExitCode), nil
+}
+
+// killedForMemory asks the engine whether the kernel killed the container for
+// memory. The engine may note that later than the exit, so when nobody else
+// can have sent the SIGKILL that PID 1 died of, it is asked more than once.
+func (b *box) killedForMemory(ctx context.Context, unexplained bool) bool {
+	const tries, pause = 6, 50 * time.Millisecond
+	wait := time.NewTimer(pause)
+	defer wait.Stop()
+	for n := 1; ; n++ {
+		got, err := b.inspect(ctx)
+		if err != nil {
+			return false // the verdict stands without it
+		}
+		if got.State.OOMKilled || n == tries || !unexplained || got.State.ExitCode != killedExit {
+			return got.State.OOMKilled
+		}
+		wait.Reset(pause)
+		<-wait.C
+	}
+}

@@ -1,0 +1,252 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/sandbox"
+	"github.com/execra/tracefleet/internal/wire"
+)
+
+const (
+	// deadlineSlack is how much later than the supervisor's limit on wall time
+	// the worker's own comes. The program can starve the supervisor, not us.
+	deadlineSlack = 500 * time.Millisecond
+	// settleTime is how long what a dead program left may take to arrive.
+	settleTime = 10 * time.Second
+)
+
+// ending is why a run was cut short from outside the sandbox.
+type ending string
+
+const (
+	endNone     ending = ""
+	endDeadline ending = "deadline"
+	endCanceled ending = "canceled"
+	endClosed   ending = "closed"
+	// endUnsent: the job could not be handed over.
+	endUnsent ending = "unsent"
+	// endSlow: the report of a dead program did not arrive in time.
+	endSlow ending = "slow"
+	// endNonsense: the sandbox broke the protocol.
+	endNonsense ending = "nonsense"
+	// endOver: the run has ended and cannot be cut short any more.
+	endOver ending = "over"
+)
+
+// Run hands the job over and returns how it ended; see package sandbox for
+// what is an Outcome and what is an error.
+func (b *box) Run(ctx context.Context, j job.Job) (sandbox.Outcome, error) {
+	out, err := b.run(ctx, j)
+	if err != nil {
+		return sandbox.Outcome{}, fmt.Errorf("run job: %w", err)
+	}
+	return out, nil
+}
+
+func (b *box) run(ctx context.Context, j job.Job) (sandbox.Outcome, error) {
+	frame, err := json.Marshal(jobInfo(j))
+	if err != nil {
+		return sandbox.Outcome{}, fmt.Errorf("encode job: %w", err)
+	}
+	r := &run{b: b, got: newCollector(j.Limits)}
+	if err := b.begin(j.Limits, func(why ending) { r.interrupt(ctx, why) }); err != nil {
+		return sandbox.Outcome{}, err
+	}
+	out, err := r.do(ctx, frame, j.Limits.Wall())
+	b.over(out.End != nil)
+	out.Runtime = job.Runtime{
+		Language: j.Language, Version: b.ready.Python,
+		Image: b.e.host.ImageID, Engine: "docker", OCIRuntime: b.e.host.Runtime,
+	}
+	return out, err
+}
+
+// run is one job in one box. One goroutine reads, the caller's; everything
+// that ends the run early goes through interrupt, which kills and bounds the reading.
+type run struct {
+	b   *box
+	got *collector
+	// deadline ends the run from outside; only the reading goroutine sets it.
+	deadline *time.Timer
+	// ended is when END came, or the stream was over.
+	ended time.Time
+
+	mu   sync.Mutex
+	why  ending // the first reason to end the run from outside
+	kill sync.WaitGroup
+}
+
+func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox.Outcome, error) {
+	started := time.Now()
+	r.deadline = time.AfterFunc(wall+deadlineSlack, func() { r.interrupt(ctx, endDeadline) })
+	stop := context.AfterFunc(ctx, func() { r.interrupt(ctx, endCanceled) })
+	defer stop()
+
+	// A sandbox that does not read must not keep us from reading.
+	sent := make(chan error, 1)
+	go func() {
+		err := wire.WriteFrame(r.b.conn, wire.Job, frame)
+		if err != nil {
+			r.interrupt(ctx, endUnsent)
+		}
+		sent <- err
+	}()
+	cause := r.collect(ctx)
+	if r.ended.IsZero() {
+		r.ended = time.Now()
+	}
+	why := r.settle()
+	_ = r.b.conn.SetWriteDeadline(time.Unix(1, 0)) // ends a write that still waits; a broken conn has none
+	sendErr := <-sent
+
+	out := r.got.outcome()
+	out.StartedAt, out.Wall = started, r.ended.Sub(started)
+	switch {
+	case why == endClosed:
+		return out, sandbox.ErrClosed
+	case r.got.fail != nil:
+		return out, r.got.fail
+	case out.End != nil:
+		return out, nil // it came to its end, whatever was under way to end it
+	case why == endCanceled:
+		out.Interrupted = true
+		return out, nil
+	case sendErr != nil:
+		// The supervisor reads the whole job before anything of it runs.
+		return out, fmt.Errorf("hand over the job: %w", sendErr)
+	case why == endSlow:
+		return out, fmt.Errorf("what the program left did not arrive within %s", settleTime)
+	case why == endDeadline:
+		out.DeadlineHit = true
+	case out.Invalid == "":
+		// It ended by itself without a report. That is the program's doing if
+		// the container is dead, and the engine's if it is not.
+		exit, err := r.b.proveExit(ctx, cause)
+		if err != nil {
+			return out, err
+		}
+		out.Invalid = "the sandbox ended without a report (" + exit + ")"
+	}
+	out.EngineOOM = r.b.killedForMemory(ctx, why == endNone)
+	return out, nil
+}
+
+// settle stops what could still interrupt the run and returns what did.
+func (r *run) settle() ending {
+	r.deadline.Stop()
+	r.mu.Lock()
+	why := r.why
+	if why == endNone {
+		r.why = endOver
+	}
+	r.mu.Unlock()
+	r.kill.Wait()
+	return why
+}
+
+// interrupt kills the container at once, and lets what it had written arrive
+// for a bounded time. Only the first reason counts. It does not block.
+func (r *run) interrupt(ctx context.Context, why ending) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why != endNone {
+		return
+	}
+	r.why = why
+	// A conn that takes no deadline is broken, and so does not block.
+	_ = r.b.conn.SetDeadline(time.Now().Add(r.b.e.cfg.KillTimeout))
+	r.kill.Add(1)
+	go func() {
+		defer r.kill.Done()
+		if err := r.b.kill(ctx); err != nil {
+			// Close removes it by force and tells when that fails too.
+			r.b.e.log.Warn("sandbox not killed", zap.String("container_id", r.b.id), zap.Error(err))
+		}
+	}()
+}
+
+// collect reads frames until the report, the end of the stream, or nonsense.
+// It returns why the stream ended when it did.
+func (r *run) collect(ctx context.Context) error {
+	settling := false
+	for {
+		f, err := r.b.frames.Next()
+		if err != nil {
+			if malformed(err) {
+				r.reject(ctx, err.Error())
+				return nil
+			}
+			return err
+		}
+		if !settling && f.Type == wire.Trace {
+			// The program is dead; what it left may take its time.
+			settling = true
+			r.deadline.Stop()
+			r.deadline = time.AfterFunc(settleTime, func() { r.interrupt(ctx, endSlow) })
+		}
+		if text := r.got.take(f); text != "" {
+			r.reject(ctx, text)
+			return nil
+		}
+		if r.got.fail != nil {
+			return nil
+		}
+		if r.got.end != nil {
+			r.ended = time.Now()
+			r.part()
+			return nil
+		}
+	}
+}
+
+// part looks for what must not come after END, without waiting for it: a
+// supervisor's last act is to send END, and the engine takes longer than the
+// whole job to say that it is gone.
+func (r *run) part() {
+	r.deadline.Stop()
+	if n := r.b.stream.pending(); n > 0 {
+		r.got.invalid = fmt.Sprintf("%d bytes after END", n)
+	}
+}
+
+// reject notes that the sandbox spoke nonsense and kills it. What still comes
+// is thrown away, but read: the engine must not block on us.
+func (r *run) reject(ctx context.Context, text string) {
+	r.got.invalid = text
+	r.ended = time.Now()
+	r.interrupt(ctx, endNonsense)
+	var sink [32 << 10]byte
+	for {
+		if _, err := r.b.stream.Read(sink[:]); err != nil {
+			return
+		}
+	}
+}
+
+// malformed tells whether a sandbox sent what no supervisor sends.
+func malformed(err error) bool {
+	return errors.Is(err, wire.ErrTooLarge) || errors.Is(err, wire.ErrUnknownType)
+}
+
+func jobInfo(j job.Job) wire.JobInfo {
+	files := make(map[string][]byte, len(j.Files))
+	for name, text := range j.Files {
+		files[name] = []byte(text)
+	}
+	l := j.Limits
+	return wire.JobInfo{
+		Entrypoint: j.Entrypoint, Files: files, Stdin: []byte(j.Stdin), Args: j.Args,
+		WallMS: l.WallMS, CPUMS: l.CPUMS, MemoryBytes: l.MemoryBytes, OutputBytes: l.OutputBytes,
+		Processes: l.Processes, OpenFiles: l.OpenFiles, FileBytes: l.FileBytes,
+		TraceEvents: l.TraceEvents, TraceBytes: l.TraceBytes,
+		TraceMode: string(j.Trace.Mode), TraceValues: j.Trace.Values, Include: j.Trace.Include,
+	}
+}
