@@ -25,6 +25,10 @@ const (
 	Fail   Type = 'X'
 )
 
+// SupervisorTasks is how many threads a supervisor owns, or one less, from
+// before READY to its end: the limit on a sandbox's tasks is this and the job's processes.
+const SupervisorTasks = 16
+
 // MaxChunk is the largest payload of a STDOUT, STDERR or TRACE frame in bytes.
 // A TRACE payload is one byte, the area's number, and up to MaxChunk-1 bytes of the area.
 const MaxChunk = 64 << 10

@@ -33,7 +33,7 @@ type boxOptions struct {
 
 // box is a started container that has said READY.
 type box struct {
-	t     *testing.T
+	t     testing.TB
 	name  string
 	stdin io.WriteCloser
 	dec   *wire.Decoder
@@ -53,7 +53,7 @@ type outcome struct {
 }
 
 // startBox starts a container and reads its first frame, which must be READY.
-func startBox(t *testing.T, o boxOptions) *box {
+func startBox(t testing.TB, o boxOptions) *box {
 	t.Helper()
 	b := launch(t, o)
 	frame, err := b.dec.Next()
@@ -67,7 +67,7 @@ func startBox(t *testing.T, o boxOptions) *box {
 }
 
 // launch starts a container with the sandbox's hardening.
-func launch(t *testing.T, o boxOptions) *box {
+func launch(t testing.TB, o boxOptions) *box {
 	t.Helper()
 	if out, err := exec.Command("docker", "image", "inspect", "--format", "{{.Id}}", image).CombinedOutput(); err != nil {
 		t.Fatalf("no image %s: run make setup: %v: %s", image, err, out)

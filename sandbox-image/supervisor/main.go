@@ -90,14 +90,17 @@ func supervise(in io.Reader, out *frameWriter) error {
 func settle() {
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(50)
-	warmThreads(6)
+	warmThreads(wire.SupervisorTasks)
 }
 
-// warmThreads makes the runtime own at least n idle threads.
-func warmThreads(n int) {
-	release, done := make(chan struct{}), make(chan struct{})
-	held := make(chan struct{})
-	for range n {
+// warmThreads makes the process own total threads or one less: more than the
+// runtime needs, which therefore starts no further ones, and a number that the
+// limit on tasks can be set by. One less, because the runtime sometimes starts
+// two for one.
+func warmThreads(total int64) {
+	release, held, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var n int
+	for ; countFolder("/proc/self/task") < total-1 && n < int(total); n++ {
 		go func() {
 			runtime.LockOSThread()
 			held <- struct{}{}
@@ -105,8 +108,6 @@ func warmThreads(n int) {
 			runtime.UnlockOSThread()
 			done <- struct{}{}
 		}()
-	}
-	for range n {
 		<-held
 	}
 	close(release)
