@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/execra/tracefleet/internal/detach"
 )
 
 // Hold keeps a claim alive until stop is called, and tells the holder when it has to let go: the
@@ -39,7 +41,7 @@ func (l *Ledger) beat(held context.Context, c Claim, told <-chan struct{}, quit 
 	ticker := time.NewTicker(l.cfg.BeatEvery)
 	defer ticker.Stop()
 	for {
-		ctx, done := context.WithTimeout(context.WithoutCancel(held), l.cfg.StaleAfter)
+		ctx, done := detach.Context(held, l.cfg.StaleAfter)
 		canceled, err := l.Heartbeat(ctx, c.Entry.ID, c.Fence)
 		done()
 		switch {

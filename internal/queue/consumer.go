@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/execra/tracefleet/internal/detach"
 	"github.com/execra/tracefleet/internal/job"
 )
 
@@ -158,7 +159,7 @@ func (c *Consumer) Hurry() { c.once.Do(func() { close(c.hurry) }) }
 // drain waits for the handlers and, after the grace period, interrupts them.
 func (c *Consumer) drain(ctx context.Context, interrupt context.CancelCauseFunc) error {
 	c.log.Info("draining", zap.Int("handlers", c.slots.inUse()), zap.Duration("grace", c.cfg.DrainGrace))
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.DrainGrace)
+	grace, cancel := detach.Context(ctx, c.cfg.DrainGrace)
 	defer cancel()
 	hurried := make(chan struct{})
 	go func() {
@@ -177,7 +178,7 @@ func (c *Consumer) drain(ctx context.Context, interrupt context.CancelCauseFunc)
 	}
 	c.log.Info("interrupting handlers", zap.Int("handlers", c.slots.inUse()), zap.Duration("grace", c.cfg.KillGrace))
 	interrupt(ErrDraining)
-	kill, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.KillGrace)
+	kill, cancel := detach.Context(ctx, c.cfg.KillGrace)
 	defer cancel()
 	if !c.slots.waitIdle(kill) {
 		return fmt.Errorf("drain: %d handlers did not end within %s", c.slots.inUse(), c.cfg.KillGrace)

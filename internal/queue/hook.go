@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/execra/tracefleet/internal/detach"
 )
 
 const (
@@ -63,7 +65,7 @@ func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return h.dequeue(ctx, cmd, next)
 		case h.on.uncancel && isScript(cmd) && errors.Is(ctx.Err(), context.Canceled):
 			h.metrics.rescued.Inc()
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rescueTimeout)
+			ctx, cancel := detach.Context(ctx, rescueTimeout)
 			defer cancel()
 			return next(ctx, cmd)
 		default:
@@ -86,7 +88,7 @@ func (h *hook) dequeue(ctx context.Context, cmd redis.Cmder, next redis.ProcessH
 		h.pause = 0
 		if h.misses++; h.misses >= h.queues {
 			h.misses = 0
-			if h.on.wake && h.sleeper.wait() {
+			if h.on.wake && h.sleeper.wait(ctx) {
 				h.metrics.woken.Inc()
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/execra/tracefleet/internal/detach"
 )
 
 // Each submit pushes one token onto a list, and an idle worker waits for a token: so exactly one
@@ -39,13 +41,13 @@ type sleeper struct {
 }
 
 // wait returns when a token was there, after pollEvery, or when stop is closed. It tells whether there was a token.
-func (s *sleeper) wait() (woken bool) {
+func (s *sleeper) wait(ctx context.Context) (woken bool) {
 	got := make(chan bool, 1)
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
 		// go-redis cannot break off a read; so the goroutine is left behind for up to pollEvery when stop is closed.
-		ctx, cancel := context.WithTimeout(context.Background(), 5*pollEvery)
+		ctx, cancel := detach.Context(ctx, 5*pollEvery)
 		defer cancel()
 		start := time.Now()
 		err := s.rdb.BLPop(ctx, pollEvery, wakeKey).Err()

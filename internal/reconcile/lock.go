@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/execra/tracefleet/internal/detach"
 )
 
 // lockKey holds the token of the reconciler that works, with a TTL.
@@ -43,7 +45,7 @@ func (l *lock) take(ctx context.Context) (bool, error) {
 
 // release gives the lock up, so that another takes over at once. It ends by itself else.
 func (l *lock) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	ctx, cancel := detach.Context(ctx, time.Second)
 	defer cancel()
 	_ = releaseScript.Run(ctx, l.rdb, []string{lockKey}, l.token).Err()
 }

@@ -24,13 +24,17 @@ const (
 
 // Jobs is the ledger as the reconciler uses it.
 type Jobs interface {
+	// Overdue returns jobs that are due to be looked at.
 	Overdue(ctx context.Context, limit int) ([]ledger.Open, error)
+	// Reclaim takes a stale claim away and returns the state that the job is in then.
 	Reclaim(ctx context.Context, id string) (ledger.State, error)
+	// Postpone says when Overdue shall return a job next.
 	Postpone(ctx context.Context, id string, d time.Duration) error
 }
 
 // Tasks is the queue as the reconciler uses it.
 type Tasks interface {
+	// Ensure gives a job a task that will be delivered, if it has none.
 	Ensure(ctx context.Context, e queue.Envelope, q job.Queue, at queue.Presence) (repaired bool, err error)
 }
 

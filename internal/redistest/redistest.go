@@ -1,0 +1,199 @@
+// Package redistest runs real Redis servers for tests, and breaks them and the way to them.
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options says how a server is set up. The zero value is a server that keeps nothing on disk.
+type Options struct {
+	// MaxMemoryBytes is the memory limit, without eviction; 0 is none.
+	MaxMemoryBytes int64
+	// AppendOnly keeps what was written over a Restart.
+	AppendOnly bool
+	// Args are further arguments of redis-server.
+	Args []string
+}
+
+// startTimeout bounds the start and the end of a server on a busy machine.
+const startTimeout = 20 * time.Second
+
+// Server is a redis-server of its own on a free port of 127.0.0.1, with a folder of its own. It ends with
+// the test. Its methods may be called from the goroutine of the test only.
+type Server struct {
+	tb   testing.TB
+	opts Options
+	dir  string
+	port int
+	cmd  *exec.Cmd
+	done chan struct{} // closed when cmd has ended
+}
+
+// Start starts a server. The test fails when redis-server is not installed.
+func Start(tb testing.TB, o Options) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, opts: o, dir: tb.TempDir(), port: freePort(tb)}
+	tb.Cleanup(func() {
+		if s.cmd != nil {
+			s.Kill()
+		}
+	})
+	s.start()
+	return s
+}
+
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("find a free port: %v", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (s *Server) start() {
+	s.tb.Helper()
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		s.tb.Fatalf("redis-server is not installed: run make setup")
+	}
+	args := []string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no",
+		"--logfile", filepath.Join(s.dir, "redis.log"), "--maxmemory-policy", "noeviction", "--appendonly", yesNo(s.opts.AppendOnly),
+		"--appendfsync", "always",
+	}
+	if s.opts.MaxMemoryBytes > 0 {
+		args = append(args, "--maxmemory", strconv.FormatInt(s.opts.MaxMemoryBytes, 10))
+	}
+	cmd := exec.Command(binary, append(args, s.opts.Args...)...)
+	// A test binary that is killed takes its servers with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		s.tb.Fatalf("start redis-server: %v", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = cmd.Wait() // Killed is how it ends.
+	}()
+	s.cmd, s.done = cmd, done
+	s.awaitReady()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func (s *Server) awaitReady() {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true, MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	for {
+		err := client.Ping(ctx).Err()
+		if err == nil {
+			return
+		}
+		select {
+		case <-s.done:
+			log, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
+			s.tb.Fatalf("redis-server ended at its start: %s", log)
+		case <-ctx.Done():
+			s.tb.Fatalf("redis-server does not answer after %s: %v", startTimeout, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Addr is the address, host:port. It stays the same over Restart.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// URL is the address as a redis:// URL.
+func (s *Server) URL() string { return fmt.Sprintf("redis://%s/0", s.Addr()) }
+
+// Client returns a client, which is closed at the end of the test.
+func (s *Server) Client() redis.UniversalClient { return Client(s.tb, s.Addr()) }
+
+// Stop ends the server in good order.
+func (s *Server) Stop() {
+	s.tb.Helper()
+	s.end(syscall.SIGTERM)
+}
+
+// Kill ends the server at once.
+func (s *Server) Kill() {
+	s.tb.Helper()
+	s.end(syscall.SIGKILL)
+}
+
+func (s *Server) end(sig syscall.Signal) {
+	s.tb.Helper()
+	if s.cmd == nil {
+		s.tb.Fatal("the Redis server is not running")
+	}
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.tb.Fatalf("end redis-server: %v", err)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(startTimeout):
+		_ = s.cmd.Process.Kill()
+		s.tb.Fatalf("redis-server did not end within %s of %s", startTimeout, sig)
+	}
+	s.cmd = nil
+}
+
+// Restart starts a server that was ended, on the same port and with the same folder.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	if s.cmd != nil {
+		s.tb.Fatal("the Redis server is running")
+	}
+	s.start()
+}
+
+// Pause stops the process of the server without ending it, Resume lets it go on.
+func (s *Server) Pause() {
+	s.tb.Helper()
+	s.signal(syscall.SIGSTOP)
+}
+
+// Resume lets a server go on that was paused.
+func (s *Server) Resume() {
+	s.tb.Helper()
+	s.signal(syscall.SIGCONT)
+}
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.tb.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.tb.Fatalf("%s to redis-server: %v", sig, err)
+	}
+}
+
+// Client returns a client of the server at addr with short timeouts, which is closed at the end of the test.
+func Client(tb testing.TB, addr string) redis.UniversalClient {
+	tb.Helper()
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, DisableIdentity: true, DialTimeout: time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second,
+	})
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
