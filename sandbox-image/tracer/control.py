@@ -70,10 +70,14 @@ def _field(raw: dict[str, Any], name: str, kind: type, default: Any = None) -> A
     return value
 
 
+def version() -> str:
+    """Return the interpreter's version, as in ``3.13.5``."""
+    return "%d.%d.%d" % sys.version_info[:3]
+
+
 def report_ready() -> None:
     """Tell the supervisor that the interpreter is up."""
-    version = "%d.%d.%d" % sys.version_info[:3]
-    _write_all(CONTROL_FD, f'{{"python":"{version}","tracer":"{TRACER}"}}\n'.encode())
+    _write_all(CONTROL_FD, f'{{"python":"{version()}","tracer":"{TRACER}"}}\n'.encode())
 
 
 def read_order() -> Order:

@@ -1,0 +1,135 @@
+"""The event area: one record per event, with what changed in its frame."""
+
+from __future__ import annotations
+
+from itertools import islice
+from time import perf_counter_ns
+from types import FrameType
+
+from . import failure, raw
+from .memory import BY_BYTES, BY_EVENTS, EVENTS, SHORTENED, STDERR, STDOUT, STOPPED
+from .values import Encoder, quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .codes import Facts
+    from .memory import Memory
+    from .values import Found
+
+CALL, LINE, RETURN, YIELD, RESUME, THROW, EXCEPTION, UNWIND = range(8)
+MAX_VARIABLES = 100
+MAX_OBJECTS = 48
+"""Objects of the heap that one event looks at."""
+MAX_MESSAGE = 200
+OPTIMIZED = 0x1
+"""Flag of code whose variables are not in a dictionary."""
+LOCALS = type((lambda: __import__("sys")._getframe().f_locals)())
+"""The type of ``f_locals`` of a function's frame: a view that copies nothing."""
+
+
+class Events:
+    """Writes events until the budget of events or the area's bytes are used up."""
+
+    def __init__(self, memory: Memory, budget: int, with_values: bool) -> None:
+        """``budget`` is the number of events there is room for."""
+        self.room = budget
+        self._append = memory.writer(EVENTS)
+        self._counters = memory.counters
+        self._with_values = with_values
+        self._encoder = Encoder(memory.counters)
+        self._frames: dict[int, tuple[int, dict[str, str]]] = {}
+        self._last_frame = 0
+        self._out = (0, 0)
+        self._origin = perf_counter_ns()
+        if budget <= 0:
+            self.close(BY_EVENTS)
+
+    def begin(self) -> None:
+        """Start the clock of the events' times."""
+        self._origin = perf_counter_ns()
+
+    def close(self, cause: int) -> None:
+        """Take no more events, and free what was kept for comparing."""
+        self.room = 0
+        self._counters[STOPPED] = cause
+        self._frames.clear()
+        self._encoder.clear()
+
+    def add(
+        self, kind: int, facts: Facts, frame: FrameType, line: int, depth: int, thread: int,
+        value: tuple[Any, ...], error: BaseException | None,
+    ) -> bool:
+        """Write one event and say whether there is room for another.
+
+        ``value`` holds what a return or yield hands over, and nothing otherwise.
+        """
+        address = id(frame)
+        kept = None if kind == CALL else self._frames.get(address)
+        if kept is None:
+            self._last_frame += 1
+            kept = self._frames[address] = (self._last_frame, {})
+        if kind == RETURN or kind == UNWIND:
+            self._frames.pop(address, None)
+        extra: list[str] = []
+        if self._with_values:
+            self._add_values(extra, frame, kept[1], value)
+        if error is not None and kind != UNWIND:
+            words = failure.message(error)[:MAX_MESSAGE]
+            extra.append(f'"x":[{quote(raw.full_name(type(error))[:MAX_MESSAGE])},{quote(words)}]')
+        out = (self._counters[STDOUT], self._counters[STDERR])
+        if out != self._out:
+            self._out = out
+            extra.append(f'"o":[{out[0]},{out[1]}]')
+        time = (perf_counter_ns() - self._origin) // 1000
+        record = f"[{kind},{facts.number},{kept[0]},{line},{depth},{thread},{time}"
+        if not self._append(f"{record},{{{','.join(extra)}}}]" if extra else record + "]"):
+            self.close(BY_BYTES)
+            return False
+        self.room -= 1
+        if self.room <= 0:
+            self.close(BY_EVENTS)
+            return False
+        return True
+
+    def _add_values(
+        self, extra: list[str], frame: FrameType, before: dict[str, str], value: tuple[Any, ...]
+    ) -> None:
+        """Append the changed variables, the value handed over, and the changed objects they lead to."""
+        found: Found = []
+        changes = self._changes(frame, before, found)
+        if changes:
+            extra.append(f'"v":[{",".join(changes)}]')
+        if value:
+            extra.append(f'"r":{self._encoder.encode(value[0], found)}')
+        if found:
+            heap = self._encoder.heap(found, MAX_OBJECTS)
+            if heap:
+                extra.append(f'"h":[{",".join(heap)}]')
+
+    def _changes(self, frame: FrameType, before: dict[str, str], found: Found) -> list[str]:
+        """Return the variables that differ from ``before``, names and values in turn, and update it."""
+        variables = frame.f_locals
+        of_function = type(variables) is LOCALS
+        if not of_function and type(variables) is not dict:
+            return []  # a mapping of the program's own
+        if len(variables) > MAX_VARIABLES:
+            self._counters[SHORTENED] += 1
+        encode = self._encoder.encode
+        changes: list[str] = []
+        current = 0
+        for name, value in list(islice(variables.items(), MAX_VARIABLES)):
+            if type(name) is not str or (name[:2] == "__" and not of_function):
+                continue
+            current += 1
+            text = encode(value, found)
+            if before.get(name) != text:
+                before[name] = text
+                changes += (quote(name), text)
+        if current < len(before):
+            for name in list(before):
+                if name not in variables:
+                    del before[name]
+                    changes += (quote(name), '["DEL"]')
+        return changes
