@@ -120,7 +120,7 @@ func (e *Engine) call(ctx context.Context, op operation, timeout time.Duration, 
 // failure of the engine.
 func (e *Engine) failed(op operation, err error) error {
 	if !cerrdefs.IsNotFound(err) {
-		e.metrics.engineErrors.WithLabelValues(string(op)).Inc()
+		e.metrics.failed(op)
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }

@@ -84,17 +84,17 @@ func (b *box) proveExit(ctx context.Context, cause error) (string, error) {
 // killedForMemory asks the engine whether the kernel killed the container for
 // memory. The engine may note that later than the exit, so when nobody else
 // can have sent the SIGKILL that PID 1 died of, it is asked more than once.
-func (b *box) killedForMemory(ctx context.Context, unexplained bool) bool {
+func (b *box) killedForMemory(ctx context.Context, unexplained bool) (bool, error) {
 	const tries, pause = 6, 50 * time.Millisecond
 	wait := time.NewTimer(pause)
 	defer wait.Stop()
 	for n := 1; ; n++ {
 		got, err := b.inspect(ctx)
 		if err != nil {
-			return false // the verdict stands without it
+			return false, fmt.Errorf("lost the engine: %w", err)
 		}
 		if got.State.OOMKilled || n == tries || !unexplained || got.State.ExitCode != killedExit {
-			return got.State.OOMKilled
+			return got.State.OOMKilled, nil
 		}
 		wait.Reset(pause)
 		<-wait.C

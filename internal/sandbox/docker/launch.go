@@ -43,23 +43,28 @@ func (e *Engine) Launch(ctx context.Context, l job.Limits) (sandbox.Sandbox, err
 }
 
 func (e *Engine) launch(ctx context.Context, l job.Limits) (*box, error) {
+	now := time.Now()
+	idle := now.Add(e.cfg.MaxIdle)
+	return e.bring(ctx, l, idle, newSpec(e.cfg, l, e.host, tag{
+		Fleet: e.cfg.Fleet, Worker: e.cfg.Worker, Instance: e.instance,
+		Launched: now, Deadline: idle.Add(l.Wall() + e.cfg.StartTimeout + e.cfg.ReadyTimeout + labelSlack),
+	}))
+}
+
+// bring makes a sandbox that is as asked and takes a job until the given time.
+func (e *Engine) bring(ctx context.Context, l job.Limits, expires time.Time, asked spec) (*box, error) {
 	if err := abandoned(ctx); err != nil {
 		return nil, err
 	}
-	now := time.Now()
 	b := &box{
-		e: e, name: containerName(), limits: l,
-		expires: now.Add(e.cfg.MaxIdle), stopWaiting: func() {}, waited: make(chan struct{}), closed: make(chan struct{}),
+		e: e, name: containerName(), limits: l, expires: expires,
+		stopWaiting: func() {}, waited: make(chan struct{}), closed: make(chan struct{}),
 	}
-	asked := newSpec(e.cfg, l, e.host, tag{
-		Fleet: e.cfg.Fleet, Worker: e.cfg.Worker, Instance: e.instance,
-		Launched: now, Deadline: b.expires.Add(l.Wall() + e.cfg.StartTimeout + e.cfg.ReadyTimeout + labelSlack),
-	})
 	e.track(b.name)
 	if err := b.boot(ctx, asked); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	e.log.Debug("sandbox ready", zap.String("container_id", b.id), zap.Duration("took", time.Since(now)))
+	e.log.Debug("sandbox ready", zap.String("container_id", b.id))
 	return b, nil
 }
 

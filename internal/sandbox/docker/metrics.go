@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,7 +47,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		m.launches.WithLabelValues(outcome)
 	}
 	for _, op := range operations {
-		m.engineErrors.WithLabelValues(string(op))
+		m.engineErrors.WithLabelValues(op.label())
 	}
 	if r != nil {
 		r.MustRegister(m.launches, m.launchSeconds, m.engineErrors, m.reaped, m.quarantined)
@@ -79,10 +80,17 @@ const (
 	opList         operation = "list containers"
 )
 
+// label is the operation as the value of a label.
+func (op operation) label() string { return strings.ReplaceAll(string(op), " ", "_") }
+
 var operations = []operation{
 	opPing, opInfo, opInspectImage, opCreate, opAttach, opWait, opStart, opInspect, opKill, opRemove, opList,
 }
 
+// failed counts a request that failed.
+func (m *Metrics) failed(op operation) { m.engineErrors.WithLabelValues(op.label()).Inc() }
+
+// launched counts a launch.
 func (m *Metrics) launched(outcome string, took time.Duration) {
 	m.launches.WithLabelValues(outcome).Inc()
 	if outcome == launchReady {

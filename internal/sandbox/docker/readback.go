@@ -123,16 +123,21 @@ func tree(v any) any {
 // flatten writes the leaves of a JSON tree to out by their path. Objects are
 // descended into; lists are leaves, since their order matters. A field that
 // is unset, null, zero or empty is left out: engines differ in which of these
-// they answer for a setting that was not made, and they all mean that.
+// they answer for a setting that was not made, and they all mean that. An
+// empty object further down is a leaf, though: sets such as Volumes are maps
+// to empty objects.
 func flatten(path string, v any, out map[string]string) {
 	switch v := v.(type) {
 	case nil:
 	case map[string]any:
+		if len(v) == 0 && strings.Count(path, ".") > 1 && path != "HostConfig.LogConfig.Config" {
+			out[path] = "{}"
+		}
 		for key, child := range v {
 			flatten(path+"."+key, child, out)
 		}
 	default:
-		if list, ok := v.([]any); ok && (len(list) == 0 || allZero(list)) {
+		if list, ok := v.([]any); ok && allZero(list) {
 			return
 		}
 		if v == any(false) || v == any("") || v == any(float64(0)) {
@@ -146,7 +151,8 @@ func flatten(path string, v any, out map[string]string) {
 	}
 }
 
-// allZero tells whether a list holds zeros only, as an unset ConsoleSize does.
+// allZero tells whether a list holds nothing, or zeros only, as an unset
+// ConsoleSize does.
 func allZero(list []any) bool {
 	return !slices.ContainsFunc(list, func(v any) bool { return v != any(float64(0)) })
 }

@@ -135,7 +135,12 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		}
 		out.Invalid = "the sandbox ended without a report (" + exit + ")"
 	}
-	out.EngineOOM = r.b.killedForMemory(ctx, why == endNone)
+	oom, err := r.b.killedForMemory(ctx, why == endNone)
+	if err != nil && why == endNone {
+		// An engine that is going down kills its containers first.
+		return out, err
+	}
+	out.EngineOOM = oom
 	return out, nil
 }
 

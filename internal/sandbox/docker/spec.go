@@ -50,10 +50,6 @@ const shmBytes = 8 << 20
 // sandboxUser is the uid and gid of everything inside a sandbox.
 const sandboxUser = "64000:64000"
 
-// supervisorTasks is the room in the limit on tasks for the threads of the
-// supervisor; a job's processes come on top.
-const supervisorTasks = 16
-
 // supervisorPath is the entrypoint of the image.
 const supervisorPath = "/supervisor"
 
@@ -150,7 +146,7 @@ func pidsLimit(runtime string, processes int64) int64 {
 		// RLIMIT_NPROC inside.
 		return 256 + 4*processes
 	}
-	return supervisorTasks + processes
+	return wire.SupervisorTasks + processes
 }
 
 // ulimits are those of PID 1. The tracer lowers files and file size to the
