@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -35,7 +36,11 @@ func (o Objects) Apply(e Event) {
 func (o Objects) Text(v Value, limit int) string {
 	w := textWriter{objects: o, left: limit}
 	w.value(v, textDepth)
-	return w.out.String()
+	if !w.full {
+		return w.out.String()
+	}
+	runes := []rune(w.out.String())
+	return string(runes[:min(len(runes), max(0, limit-1))]) + "…"
 }
 
 // Reaches tells whether v is or holds, a few levels down, the object with the
@@ -83,21 +88,19 @@ type textWriter struct {
 	open    []int // references being written, to stop at a cycle
 }
 
+// write adds s with what cannot be printed escaped.
 func (w *textWriter) write(s string) {
 	if w.full {
 		return
 	}
+	s = clean(s)
 	if n := utf8.RuneCountInString(s); n <= w.left {
 		w.left -= n
 		w.out.WriteString(s)
 		return
 	}
 	w.full = true
-	if w.left > 0 {
-		runes := []rune(s)
-		w.out.WriteString(string(runes[:w.left-1]))
-	}
-	w.out.WriteString("…")
+	w.out.WriteString(string([]rune(s)[:w.left]))
 }
 
 func (w *textWriter) value(v Value, depth int) {
@@ -117,7 +120,7 @@ func (w *textWriter) value(v Value, depth int) {
 	case text[0] == '"':
 		w.write(PythonString(str(v)))
 	case text[0] == '[':
-		if items, ok := list(v); ok && len(items) > 0 {
+		if items, ok := list(v); ok && len(items) > 0 && str(items[0]) != "" {
 			w.tagged(items, depth)
 			return
 		}
@@ -152,13 +155,13 @@ func (w *textWriter) tagged(items []Value, depth int) {
 	case "INSTANCE":
 		w.instance(rest, depth)
 	case "INSTANCE_PPRINT":
-		w.write(clean(word(rest, 1)))
+		w.write(word(rest, 1))
 	case "CLASS":
-		w.write("<class " + clean(word(rest, 0)) + ">")
+		w.write("<class " + word(rest, 0) + ">")
 	case "FUNCTION":
-		w.write("<function " + clean(word(rest, 0)) + ">")
+		w.write("<function " + word(rest, 0) + ">")
 	case "MODULE", "module":
-		w.write(strings.TrimRight("<module "+clean(word(rest, 0)), " ") + ">")
+		w.write(strings.TrimRight("<module "+word(rest, 0), " ") + ">")
 	case "DEL":
 		w.write("(deleted)")
 	default:
@@ -178,45 +181,37 @@ func (w *textWriter) scalar(tag string, rest []Value) {
 		w.bytes(rest)
 	case "BIGINT":
 		if len(rest) > 0 && rest[0][0] == '"' {
-			w.write(clean(word(rest, 0)))
+			w.write(word(rest, 0))
 			return
 		}
 		w.write("<int of " + word(rest, 0) + " bits>")
 	case "ELIDED":
 		w.write("… " + word(rest, 0) + " more")
 	case "HEAP_PRIMITIVE":
-		w.write(clean(word(rest, 1)))
+		w.write(word(rest, 1))
 	case "IMPORTED_FAUX_PRIMITIVE":
-		w.write("<" + clean(word(rest, 0)) + ">")
+		w.write("<" + word(rest, 0) + ">")
 	default:
 		words := []string{tag}
 		for i := range rest {
 			words = append(words, word(rest, i))
 		}
-		w.write("<" + clean(strings.Join(words, " ")) + ">")
+		w.write("<" + strings.Join(words, " ") + ">")
 	}
 }
 
+// reference writes the object that items refer to, or a short form of it where
+// the text is deep enough already or would go round in a circle.
 func (w *textWriter) reference(items []Value, depth int) {
-	ref, ok := refOf(items)
-	if !ok {
+	ref, _ := refOf(items)
+	entry, ok := list(w.objects[ref])
+	if !ok || len(entry) == 0 || str(entry[0]) == "REF" {
 		w.write("…")
 		return
 	}
-	entry, known := w.objects[ref]
-	items, ok = list(entry)
-	if !known || !ok || len(items) == 0 {
-		w.write("…")
-		return
-	}
-	kind := str(items[0])
-	for _, open := range w.open {
-		if open == ref {
-			depth = 0
-		}
-	}
-	if depth <= 0 && len(items) > 1 {
-		switch kind {
+	again := slices.Contains(w.open, ref)
+	if again || depth <= 0 && len(entry) > 1 {
+		switch str(entry[0]) {
 		case "LIST":
 			w.write("[…]")
 			return
@@ -227,12 +222,16 @@ func (w *textWriter) reference(items []Value, depth int) {
 			w.write("{…}")
 			return
 		case "INSTANCE":
-			w.write("<" + clean(word(items[1:], 0)) + ">")
+			w.write("<" + word(entry[1:], 0) + ">")
 			return
 		}
 	}
+	if again {
+		w.write("…")
+		return
+	}
 	w.open = append(w.open, ref)
-	w.tagged(items, depth)
+	w.tagged(entry, depth)
 	w.open = w.open[:len(w.open)-1]
 }
 
@@ -283,10 +282,10 @@ func (w *textWriter) pairs(items []Value, between string, depth int, writeKey fu
 }
 
 func (w *textWriter) instance(rest []Value, depth int) {
-	w.write("<" + clean(word(rest, 0)))
+	w.write("<" + word(rest, 0))
 	if len(rest) > 1 {
 		w.write(" ")
-		w.pairs(rest[1:], "=", depth, func(name Value) { w.write(clean(str(name))) })
+		w.pairs(rest[1:], "=", depth, func(name Value) { w.write(str(name)) })
 	}
 	w.write(">")
 }
@@ -358,6 +357,9 @@ func PythonBytes(b []byte) string {
 
 // clean replaces what cannot be printed by its Python escape.
 func clean(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
+	}
 	var out strings.Builder
 	for _, r := range s {
 		out.WriteString(printable(r))
