@@ -26,6 +26,7 @@ const patience = 60 * time.Second
 
 // boxOptions are the container's own limits, given to docker run.
 type boxOptions struct {
+	image  string // instead of the usual one
 	memory string
 	pids   string
 	extra  []string
@@ -69,8 +70,11 @@ func startBox(t testing.TB, o boxOptions) *box {
 // launch starts a container with the sandbox's hardening.
 func launch(t testing.TB, o boxOptions) *box {
 	t.Helper()
-	if out, err := exec.Command("docker", "image", "inspect", "--format", "{{.Id}}", image).CombinedOutput(); err != nil {
-		t.Fatalf("no image %s: run make setup: %v: %s", image, err, out)
+	if o.image == "" {
+		o.image = image
+	}
+	if out, err := exec.Command("docker", "image", "inspect", "--format", "{{.Id}}", o.image).CombinedOutput(); err != nil {
+		t.Fatalf("no image %s: run make setup: %v: %s", o.image, err, out)
 	}
 	if o.memory == "" {
 		o.memory = "256m"
@@ -85,7 +89,7 @@ func launch(t testing.TB, o boxOptions) *box {
 		"--tmpfs", "/job:rw,noexec,nosuid,nodev,size=32m,nr_inodes=4096,mode=1777",
 		"--tmpfs", "/tmp:rw,noexec,nosuid,nodev,size=32m,nr_inodes=4096,mode=1777",
 		"--tmpfs", "/dev/shm:rw,noexec,nosuid,nodev,size=8m,nr_inodes=4096,mode=1777"}
-	args = append(append(args, o.extra...), image)
+	args = append(append(args, o.extra...), o.image)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	stdin, err := cmd.StdinPipe()

@@ -42,9 +42,9 @@ func (s *session) run(info wire.JobInfo) error {
 	if err != nil {
 		return err
 	}
-	const large = 256 << 10
-	if len(info.Stdin)+len(line) > large || len(info.Files) > 1 {
-		info.Files = nil
+	large := inputSize(info) > 256<<10
+	info.Files = nil
+	if large {
 		debug.FreeOSMemory() // the program's memory limit is ours as well
 	}
 	past := make(chan string, 2)
@@ -80,6 +80,15 @@ func (s *session) run(info wire.JobInfo) error {
 		return err
 	}
 	return s.out.sendJSON(wire.End, report)
+}
+
+// inputSize is how many bytes a job brought.
+func inputSize(info wire.JobInfo) int {
+	n := len(info.Stdin)
+	for _, data := range info.Files {
+		n += len(data)
+	}
+	return n
 }
 
 // watch waits for the end of the interpreter and kills everything when a limit

@@ -45,7 +45,7 @@ type event struct {
 // test names a test or subtest.
 type test struct{ pkg, name string }
 
-// counter counts tests that have no subtests.
+// counter counts tests that have no subtests, and those that failed by themselves.
 type counter struct {
 	w       io.Writer
 	each    bool
@@ -56,12 +56,13 @@ type counter struct {
 
 	passed, failed, skipped int
 	broken                  []string // packages that failed outside any test
-	failures                map[string]int
+	failedIn                map[string]bool
+	childFailed             map[test]bool
 }
 
 func newCounter(w io.Writer, each bool) *counter {
 	return &counter{w: w, each: each, output: map[test][]string{}, build: map[string][]string{}, parents: map[test]bool{},
-		inPkg: map[string]int{}, failures: map[string]int{}}
+		inPkg: map[string]int{}, failedIn: map[string]bool{}, childFailed: map[test]bool{}}
 }
 
 // read consumes the whole stream. Lines that are no JSON are passed on.
@@ -111,18 +112,17 @@ func (c *counter) take(e event) {
 }
 
 func (c *counter) testDone(e event, key test) {
-	switch {
-	case e.Action == "fail":
-		c.failures[e.Package]++
-		c.print(c.output[key])
-	case e.Action == "skip":
+	if e.Action != "pass" {
 		c.print(c.output[key])
 	}
-	if c.parents[key] && e.Action != "fail" {
-		return
+	if e.Action == "fail" {
+		c.failedIn[e.Package] = true
+		if i := strings.LastIndexByte(e.Test, '/'); i >= 0 {
+			c.childFailed[test{e.Package, e.Test[:i]}] = true
+		}
 	}
-	if c.parents[key] && c.failures[e.Package] > 1 {
-		return // its subtest has been counted
+	if c.parents[key] && (e.Action != "fail" || c.childFailed[key]) {
+		return // its subtests have been counted
 	}
 	c.inPkg[e.Package]++
 	switch e.Action {
@@ -142,7 +142,7 @@ func (c *counter) packageDone(e event) {
 	word := "ok  "
 	if e.Action == "fail" {
 		word = "FAIL"
-		if c.failures[e.Package] == 0 {
+		if !c.failedIn[e.Package] {
 			c.broken = append(c.broken, e.Package)
 			c.print(c.output[test{pkg: e.Package}])
 		}
