@@ -73,6 +73,23 @@ func TestFailuresAnswerOneJobAtATime(t *testing.T) {
 	})
 }
 
+func TestLongWaitTellsWhatTheEngineSaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		e.launchErr = func(int) error { return errEngine }
+		f := setup(t, e, pool.Config{MinBackoff: time.Hour, MaxBackoff: time.Hour})
+		await(time.Minute)
+		_, err := f.Launch(t.Context(), job.DefaultLimits())
+		if !errors.Is(err, pool.ErrNoSandbox) || !errors.Is(err, errEngine) {
+			t.Errorf("got %v, want ErrNoSandbox and the engine's error", err)
+		}
+		if want := "take sandbox: no sandbox came free within 1m0s: engine is down"; err.Error() != want {
+			t.Errorf("got %q, want %q", err, want)
+		}
+	})
+}
+
 func TestFailureForTheStockReachesNoJobThatAnotherLaunchServes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ type Config struct {
 	// random moment of the last quarter.
 	MaxIdle time.Duration
 	// MaxLaunching bounds how many launches the pool tries at once while it looks
-	// for the best number. Default twice the processors, at least 4, at most
+	// for the best number. Default twice the processors, at least 8, at most
 	// Slots. 1 makes the number fixed.
 	MaxLaunching int
 	// MaxWait is how long a job waits for a sandbox, then Launch gives
@@ -59,7 +59,7 @@ func (c Config) WithDefaults() Config {
 	setInt(&c.Concurrency, 1)
 	setInt(&c.Warm, c.Concurrency)
 	setInt(&c.Slots, c.keep()+2*c.Concurrency)
-	setInt(&c.MaxLaunching, min(max(4, 2*runtime.GOMAXPROCS(0)), c.Slots))
+	setInt(&c.MaxLaunching, min(max(8, 2*runtime.GOMAXPROCS(0)), c.Slots))
 	if c.Class == (job.Limits{}) {
 		c.Class = job.DefaultLimits()
 	}

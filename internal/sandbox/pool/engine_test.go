@@ -130,7 +130,7 @@ func (b *box) Close() error {
 	b.closes++
 	took, err := b.engine.closeTime, b.engine.closeErr(b.closes)
 	b.engine.mu.Unlock()
-	time.Sleep(took)
+	<-time.After(took)
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
 	if err != nil {
@@ -169,7 +169,7 @@ func (b *box) kill() {
 // fixture is a pool over a simulated engine.
 type fixture struct {
 	*pool.Pool
-	t        *testing.T
+	t        testing.TB
 	engine   *engine
 	registry *prometheus.Registry
 	stop     func() error
@@ -221,11 +221,11 @@ func (f *fixture) take(l job.Limits) (sandbox.Sandbox, time.Duration) {
 
 // await lets d pass and everything settle that it brings about.
 func await(d time.Duration) {
-	time.Sleep(d) // in a synctest bubble: no real time
+	<-time.After(d) // in a synctest bubble: no real time
 	synctest.Wait()
 }
 
-// wantGauge compares the number of sandboxes by state.
+// wantSandboxes compares the number of sandboxes by state.
 func (f *fixture) wantSandboxes(state string, want int) {
 	f.t.Helper()
 	if got := f.metric("tracefleet_pool_sandboxes", state); got != float64(want) {
@@ -271,7 +271,7 @@ func (f *fixture) launches() int {
 	return f.engine.launches
 }
 
-// limits returns the default limits with other memory.
+// withMemory returns the default limits with other memory.
 func withMemory(bytes int64) job.Limits {
 	l := job.DefaultLimits()
 	l.MemoryBytes = bytes

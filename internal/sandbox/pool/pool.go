@@ -14,13 +14,13 @@ import (
 )
 
 // ErrStopped is what Launch gives when the pool has stopped or is draining.
-var ErrStopped = errors.New("pool: stopped")
+var ErrStopped = errors.New("the pool of sandboxes has stopped")
 
 // ErrNoSandbox is what Launch gives when the job has waited Config.MaxWait.
-var ErrNoSandbox = errors.New("pool: no sandbox came free")
+var ErrNoSandbox = errors.New("no sandbox came free")
 
 // errLaunchTimeout ends a launch after Config.LaunchTimeout.
-var errLaunchTimeout = errors.New("pool: launch took too long")
+var errLaunchTimeout = errors.New("launch took too long")
 
 // A Pool is a sandbox.Launcher that hands out sandboxes started in advance. All
 // methods may be called by several goroutines at once, Run only once.
@@ -38,6 +38,8 @@ type Pool struct {
 	// generation counts the calls of Recycle; nudge tells Run of one.
 	generation atomic.Int64
 	nudge      chan struct{}
+	// failure is the engine's last error while it fails, else nil.
+	failure atomic.Pointer[error]
 }
 
 var _ sandbox.Launcher = (*Pool)(nil)
@@ -140,7 +142,7 @@ func (p *Pool) Launch(ctx context.Context, l job.Limits) (sandbox.Sandbox, error
 // take gets a sandbox for l, and tells how.
 func (p *Pool) take(ctx context.Context, l job.Limits) (sandbox.Sandbox, string, error) {
 	if ctx.Err() != nil {
-		return nil, "", ended(ctx)
+		return nil, "", p.ended(ctx)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.MaxWait, ErrNoSandbox)
 	defer cancel()
@@ -159,7 +161,7 @@ func (p *Pool) take(ctx context.Context, l job.Limits) (sandbox.Sandbox, string,
 		p.tell(func(k *keeper, _ time.Time) { k.spoil(given.unit, discardAdjust) })
 	}
 	if ctx.Err() != nil {
-		return nil, "", ended(ctx)
+		return nil, "", p.ended(ctx)
 	}
 	given, err = p.ask(ctx, newRequest(l, false, false))
 	return given.lease(p), given.how, err
@@ -170,7 +172,7 @@ func (p *Pool) ask(ctx context.Context, r *request) (grant, error) {
 	select {
 	case p.inbox <- func(k *keeper, now time.Time) { k.arrive(r, now) }:
 	case <-ctx.Done():
-		return grant{}, ended(ctx)
+		return grant{}, p.ended(ctx)
 	case <-p.done:
 		return grant{}, ErrStopped
 	}
@@ -180,7 +182,7 @@ func (p *Pool) ask(ctx context.Context, r *request) (grant, error) {
 	case <-ctx.Done():
 		// What the keeper may have granted meanwhile, it takes back.
 		p.tell(func(k *keeper, _ time.Time) { k.abandon(r) })
-		return grant{}, ended(ctx)
+		return grant{}, p.ended(ctx)
 	}
 }
 
@@ -193,10 +195,15 @@ func (p *Pool) tell(message func(*keeper, time.Time)) {
 }
 
 // ended is the error of a wait that ctx has ended: it matches ctx's error and
-// its cause, but for MaxWait only ErrNoSandbox.
-func ended(ctx context.Context) error {
+// its cause. For MaxWait it is ErrNoSandbox instead, with what the engine said last.
+func (p *Pool) ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, ErrNoSandbox) || errors.Is(cause, err) {
+	switch failure := p.failure.Load(); {
+	case errors.Is(cause, ErrNoSandbox) && failure != nil:
+		return fmt.Errorf("%w within %v: %w", cause, p.cfg.MaxWait, *failure)
+	case errors.Is(cause, ErrNoSandbox):
+		return fmt.Errorf("%w within %v", cause, p.cfg.MaxWait)
+	case errors.Is(cause, err):
 		return cause
 	}
 	return fmt.Errorf("%w: %w", err, cause)

@@ -135,6 +135,7 @@ func (k *keeper) landed(a *attempt, now time.Time) {
 		return
 	}
 	k.failures = 0
+	k.pool.failure.Store(nil)
 	k.tuner.launched(now)
 	k.pool.metrics.launch.Observe(a.took.Seconds())
 	u := &unit{
@@ -164,6 +165,7 @@ func (k *keeper) missed(a *attempt, now time.Time) {
 		return // we have canceled it
 	}
 	k.pool.metrics.failed.Inc()
+	k.pool.failure.Store(&a.err)
 	if a.epoch == k.epoch {
 		k.epoch++
 		k.failures++

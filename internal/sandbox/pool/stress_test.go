@@ -62,7 +62,9 @@ func stress(t *testing.T, cfg pool.Config, d time.Duration) {
 	for range 12 {
 		users.Go(func() {
 			for until.Err() == nil {
-				oneJob(t, f, &served)
+				if !oneJob(t, f, &served) {
+					return
+				}
 			}
 		})
 	}
@@ -109,8 +111,9 @@ func stress(t *testing.T, cfg pool.Config, d time.Duration) {
 	}
 }
 
-// oneJob does what a worker does, and sometimes gives up in the middle.
-func oneJob(t *testing.T, f *fixture, served *sync.Map) {
+// oneJob does what a worker does, and sometimes gives up in the middle. It is
+// false when the pool has stopped.
+func oneJob(t *testing.T, f *fixture, served *sync.Map) bool {
 	limits := job.DefaultLimits()
 	switch rand.N(4) {
 	case 0:
@@ -124,13 +127,12 @@ func oneJob(t *testing.T, f *fixture, served *sync.Map) {
 	switch {
 	case err == nil:
 	case errors.Is(err, pool.ErrStopped):
-		time.Sleep(time.Millisecond) // the test ends soon
-		return
+		return false
 	case errors.Is(err, errEngine), errors.Is(err, context.DeadlineExceeded):
-		return
+		return true
 	default:
 		t.Errorf("launch: %v", err)
-		return
+		return true
 	}
 	if _, twice := served.LoadOrStore(pool.Inner(got), true); twice {
 		t.Error("one sandbox was handed out twice")
@@ -147,6 +149,7 @@ func oneJob(t *testing.T, f *fixture, served *sync.Map) {
 	}
 	_ = got.Close()
 	closers.Wait()
+	return true
 }
 
 func oneIn(n int, err error) func(int) error {
