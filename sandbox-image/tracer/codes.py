@@ -1,8 +1,7 @@
 """The code objects of the program: which are user code, their numbers, their counters.
 
 User code is decided by path, never by module name: files of the job below the included paths, and
-code that user code itself compiled (``exec``, ``eval``), which audit events tell. Code objects are
-keyed by ``id`` and kept alive; hashing one reads all of it, so only code made at run time is hashed.
+what user code itself runs with ``exec`` or ``eval``. Code objects are keyed by ``id`` and kept alive; hashing one reads all of it, so only code made at run time is hashed.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from .memory import DEFS, NOWHERE, UNKNOWN, Slots
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
+    from types import CodeType, FrameType
 
     from .memory import Memory
 
@@ -57,7 +56,7 @@ class Codes:
         self._write = memory.writer(DEFS, DEFS_RESERVE)
         self._counters = memory.counters
         self._slots = Slots(memory)
-        self._with_lines = with_lines
+        self.with_lines = with_lines
         self._quote = quote
         self._roots = tuple(JOB if path == "." else JOB + path for path in include)
         self._files: dict[str, int] = {}
@@ -65,26 +64,18 @@ class Codes:
         self._dynamic: dict[int, CodeType] = {}
         self._same: dict[CodeType, Facts] = {}
 
-    def adopt(self, code: CodeType) -> None:
-        """Take code that user code compiled, and the functions in it, as user code."""
-        if len(self._dynamic) >= MAX_DYNAMIC:
-            for key in list(self._dynamic)[: MAX_DYNAMIC // 2]:
-                del self._dynamic[key]
-                self.known.pop(key, None)
-        self._dynamic[id(code)] = code
-        for constant in code.co_consts:
-            if type(constant) is type(code) and id(constant) not in self._dynamic:
-                self.adopt(constant)
-
-    def facts(self, code: CodeType) -> Facts | None:
+    def facts(self, code: CodeType, frame: FrameType) -> Facts | None:
         """Return the facts of user code, defining it at first sight; None for other code.
 
-        None too when the memory has no room for another definition; that is counted.
+        ``frame`` is a frame that begins to run the code. Code that ``exec`` or ``eval`` runs is user
+        code when user code called them. None too when the memory has no room for another
+        definition; that is counted.
         """
+        if code.co_name == "<module>" and not self.is_included(code.co_filename):
+            caller = frame.f_back
+            if caller is not None and id(caller.f_code) in self.known:
+                self._adopt(code)
         key = id(code)
-        known = self.known.get(key)
-        if known is not None:
-            return known
         if key in self._dynamic:
             known = self._same.get(code)
             if known is None:
@@ -102,6 +93,10 @@ class Codes:
         self.known[key] = known
         return known
 
+    def is_user(self, code: CodeType) -> bool:
+        """Whether code is user code."""
+        return id(code) in self.known or self.is_included(code.co_filename)
+
     def edge(self, caller: Facts, callee: Facts) -> int:
         """Return the counter of calls from one function to another; ``NOWHERE`` when there is none left."""
         slot = self._slots.take(1)
@@ -118,10 +113,21 @@ class Codes:
         path = filename if filename[:1] == "/" else JOB + filename
         return any(path == root or path.startswith(root if root[-1] == "/" else root + "/") for root in self._roots)
 
+    def _adopt(self, code: CodeType) -> None:
+        """Take code that user code compiled, and the functions in it, as user code."""
+        if len(self._dynamic) >= MAX_DYNAMIC:
+            for key in list(self._dynamic)[: MAX_DYNAMIC // 2]:
+                del self._dynamic[key]
+                self.known.pop(key, None)
+        self._dynamic[id(code)] = code
+        for constant in code.co_consts:
+            if type(constant) is type(code) and id(constant) not in self._dynamic:
+                self._adopt(constant)
+
     def _define(self, code: CodeType) -> Facts | None:
         """Write the definition of a code object and give it counters; None when there is no room."""
         file = self._file(code.co_filename)
-        lines = sorted({line for _, _, line in code.co_lines() if line}) if self._with_lines else []
+        lines = sorted({line for _, _, line in code.co_lines() if line}) if self.with_lines else []
         calls = self._slots.take(1 + len(lines))
         if not file or not calls:
             return None

@@ -42,13 +42,9 @@ class Events:
         self._frames: dict[int, tuple[int, dict[str, str]]] = {}
         self._last_frame = 0
         self._out = (0, 0)
-        self._origin = perf_counter_ns()
+        self._origin = 0
         if budget <= 0:
             self.close(BY_EVENTS)
-
-    def begin(self) -> None:
-        """Start the clock of the events' times."""
-        self._origin = perf_counter_ns()
 
     def close(self, cause: int) -> None:
         """Take no more events, and free what was kept for comparing."""
@@ -82,7 +78,10 @@ class Events:
         if out != self._out:
             self._out = out
             extra.append(f'"o":[{out[0]},{out[1]}]')
-        time = (perf_counter_ns() - self._origin) // 1000
+        now = perf_counter_ns()
+        if not self._origin:
+            self._origin = now
+        time = (now - self._origin) // 1000
         record = f"[{kind},{facts.number},{kept[0]},{line},{depth},{thread},{time}"
         if not self._append(f"{record},{{{','.join(extra)}}}]" if extra else record + "]"):
             self.close(BY_BYTES)

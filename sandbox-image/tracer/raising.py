@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from _opcode_metadata import opmap
+
 from . import raw
 from .failure import TRACER_PATH, traceback_of
 from .memory import FLAGS, HIT_DISK, HIT_FILE_SIZE, HIT_FILES, HIT_INODES, INPUT_ENDED, LOST
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 EMFILE, EFBIG, ENOSPC = 24, 27, 28
 MAX_TRACEBACK = 2000
+START = opmap["RESUME"]
 statvfs = os.statvfs
 errno_of = OSError.__dict__["errno"].__get__
 
@@ -51,7 +54,7 @@ def clean(error: BaseException, frame: FrameType) -> None:
         while inner is not None and inner.tb_frame.f_code.co_filename.startswith(TRACER_PATH):
             inner = inner.tb_next
         first.tb_next = inner
-    elif type(error) is RecursionError and inner.tb_lasti == code._co_firsttraceable * 2:  # type: ignore[attr-defined]
+    elif type(error) is RecursionError and inner.tb_next is None and code.co_code[inner.tb_lasti] == START:
         first.tb_next = None
 
 

@@ -46,19 +46,24 @@ class Recorder:
     """Counts everything, and hands events to ``Events`` while that has room."""
 
     def __init__(
-        self, codes: Codes, counters: memoryview[int], log: Events, with_lines: bool, exact_ms: int
+        self, codes: Codes, counters: memoryview[int], log: Events, exact_ms: int, fail: Callable[[BaseException], None]
     ) -> None:
-        """``exact_ms`` is the CPU time in milliseconds up to which every hit is counted."""
+        """Prepare the callbacks.
+
+        ``exact_ms`` is the CPU time in milliseconds up to which every hit is counted; ``fail`` gets the
+        exception with which the program's last frame ends.
+        """
         self.codes = codes
         self.known = codes.known
         self.counters = counters
         self.log = log
+        self.fail = fail
+        self.main: CodeType | None = None
         self.recording = log.room > 0
         self.saturating = False
-        self.is_running = False
         self.exact_ns = exact_ms * 1_000_000
         self.threads: dict[int, list[int]] = {}
-        self.local = events.PY_RETURN | events.PY_YIELD | events.PY_RESUME | (events.LINE if with_lines else 0)
+        self.local = events.PY_RETURN | events.PY_YIELD | events.PY_RESUME | (events.LINE if codes.with_lines else 0)
         self.callbacks: dict[int, Callable[..., Any]] = {
             events.PY_START: self.on_start,
             events.PY_RESUME: self.on_resume,
@@ -79,34 +84,34 @@ class Recorder:
         for event, callback in self.callbacks.items():
             monitoring.register_callback(TOOL, event, callback)
         monitoring.set_events(TOOL, self.mask)
-        self.is_running = True
 
     def stop(self) -> None:
         """Detach; local events stay on code objects but reach nobody."""
-        self.recording = self.is_running = False
+        self.recording = False
+        if monitoring.get_tool(TOOL) == NAME:
+            monitoring.set_events(TOOL, 0)
         for event in self.callbacks:
             monitoring.register_callback(TOOL, event, None)
-        monitoring.set_events(TOOL, 0)
 
     def is_attached(self) -> bool:
-        """Whether the program left the recorder in place."""
-        if monitoring.get_tool(TOOL) != NAME or monitoring.get_events(TOOL) != self.mask:
+        """Whether the program left the recorder in place; if not, that is noted."""
+        attached = monitoring.get_tool(TOOL) == NAME and monitoring.get_events(TOOL) == self.mask
+        for event, callback in self.callbacks.items():
+            attached &= monitoring.register_callback(TOOL, event, None) == callback
+        if not attached:
             self.counters[FLAGS] |= DETACHED
-        return not self.counters[FLAGS] & DETACHED
-
-    def note_callback(self, tool: int) -> None:
-        """The program, not this class, is about to register a callback for a tool."""
-        if tool == TOOL and self.is_running:
-            self.counters[FLAGS] |= DETACHED
+        return attached
 
     def on_start(self, code: CodeType, offset: int) -> Any:
         """A function of any code begins: count it, or switch the event off when it is not user code."""
         try:
             facts = self.known.get(id(code))
             if facts is None:
-                facts = self.codes.facts(code)
+                facts = self.codes.facts(code, getframe(1))
                 if facts is None:
                     return DISABLE
+                if self.main is None:
+                    self.main = code
                 jumps = events.JUMP | events.BRANCH if facts.arrivals else 0
                 monitoring.set_local_events(TOOL, code, self.local | jumps)
             counters = self.counters
@@ -286,7 +291,11 @@ class Recorder:
         """A frame of any code ends by an exception."""
         try:
             facts = self.known.get(id(code))
-            if facts is None or self.saturating:
+            if facts is None:
+                return
+            if code is self.main and getframe(1).f_back is None:
+                self.fail(error)
+            if self.saturating:
                 return
             self.counters[OTHER] += 1
             thread = self.threads[get_ident()]

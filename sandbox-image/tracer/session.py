@@ -6,18 +6,12 @@ import atexit
 import os
 import sys
 
-from . import control, failure, process, recursion, streams
+from . import control, failure, process, raw, recursion, streams
 from .codes import Codes
 from .events import Events
 from .memory import DEFS, END, FLAGS, FORKED, Memory
 from .recorder import Recorder
 from .values import quote
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-getframe = sys._getframe
 
 
 def begin() -> None:
@@ -33,81 +27,61 @@ def begin() -> None:
     os.close(control.CONTROL_FD)
     process.dress(order)
     process.set_limits(order)
-    session = Session(memory, order)
     streams.count(memory.counters)
     recursion.make_room()
-    os.register_at_fork(after_in_child=session.forked)
-    atexit.register(session.finish)
-    sys.addaudithook(session.on_audit)
+    Session(memory, order).start()
 
 
 class Session:
-    """One run of a program: when recording starts, what becomes of its uncaught exception, its end."""
+    """One run of a program: the recorder, what becomes of the uncaught exception, the end."""
 
     def __init__(self, memory: Memory, order: control.Order) -> None:
         """Make the recorder, unless the order wants the program untraced."""
         self._counters = memory.counters
         self._define = memory.writer(DEFS)
         self._end = memory.writer(END)
-        self._is_traced = order.mode != "off"
-        with_lines = order.mode in ("full", "lines")
-        self._codes = Codes(memory, order.include, with_lines, quote)
-        self._events = Events(memory, order.events if self._is_traced else 0, order.mode == "full" and order.values)
-        self._recorder = Recorder(self._codes, memory.counters, self._events, with_lines, order.exact_ms)
-        self._has_begun = False
-        self._failed = ""
+        self._kind = "exit"
+        self._recorder: Recorder | None = None
         self._define(f'["producer",{quote(control.TRACER)},{quote(control.version())}]')
+        self._codes = Codes(memory, order.include, order.mode in ("full", "lines"), quote)
+        if order.mode != "off":
+            log = Events(memory, order.events, order.mode == "full" and order.values)
+            self._recorder = Recorder(self._codes, memory.counters, log, order.exact_ms, self.fail)
 
-    def on_audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Follow the audit events that say what the interpreter is about to do. Never raises."""
-        try:
-            if event == "exec":
-                if self._has_begun and self._codes.known.get(id(getframe(1).f_code)) is not None:
-                    self._codes.adopt(arguments[0])
-            elif event == "cpython.run_file":
-                if not self._has_begun:
-                    self._has_begun = True
-                    self._events.begin()
-                    if self._is_traced:
-                        self._recorder.start()
-            elif event == "sys.excepthook" and not self._failed and _is_outermost():
-                self._report(arguments[2])
-            elif event == "sys.monitoring.register_callback" and self._has_begun:
-                self._recorder.note_callback(arguments[0])
-        except BaseException:  # noqa: BLE001 - it would stop what the program is doing
+    def start(self) -> None:
+        """Attach to the interpreter: from here on user code is recorded."""
+        os.register_at_fork(after_in_child=self.leave)
+        atexit.register(self.finish)
+        if self._recorder is not None:
+            self._recorder.start()
+
+    def fail(self, error: BaseException) -> None:
+        """Write the report of the exception that ends the program; of an exit there is none."""
+        if self._kind != "exit" or raw.inherits(type(error), SystemExit):
             return
-
-    def forked(self) -> None:
-        """In a forked child: leave the memory to the parent."""
-        self._counters[FLAGS] |= FORKED
-        self._has_begun = False
-        self._failed = "child"
-        self._recorder.stop()
-        atexit.unregister(self.finish)
+        self._kind = "syntax_error" if failure.is_syntax_error(error) else "exception"
+        text = failure.Reporter(self._codes.is_user).report(error)
+        self._define(f'["exception",{quote(self._kind)},{text}]')
 
     def finish(self) -> None:
-        """Write the end record: the program ended in the interpreter's own way."""
-        attached = not self._is_traced or self._recorder.is_attached()
-        if self._is_traced and attached:
+        """Write the end record: the program ended in the interpreter's own way.
+
+        The recorder reports an exception when it leaves the program's last frame. What never got
+        so far, a program that does not compile, or one that is not recorded, the interpreter
+        has put into ``sys.last_exc``.
+        """
+        recorder = self._recorder
+        if recorder is None or recorder.main is None:
+            error = vars(sys).get("last_exc")
+            if raw.inherits(type(error), BaseException):
+                self.fail(error)
+        if recorder is not None and recorder.is_attached():
+            recorder.stop()
+        self._end(f'{{"kind":{quote(self._kind)}}}')
+
+    def leave(self) -> None:
+        """In a forked child: leave the memory to the parent."""
+        self._counters[FLAGS] |= FORKED
+        atexit.unregister(self.finish)
+        if self._recorder is not None:
             self._recorder.stop()
-        self._end(f'{{"kind":{quote(self._failed or "exit")}}}')
-
-    def _report(self, error: BaseException) -> None:
-        """Write the report of the uncaught exception."""
-        self._failed = "exception"
-        if failure.is_syntax_error(error):
-            self._failed = "syntax_error"
-        text = failure.Reporter(self._is_user).report(error)
-        self._define(f'["exception",{quote(self._failed)},{text}]')
-
-    def _is_user(self, code: Any) -> bool:
-        return id(code) in self._codes.known or self._codes.is_included(code.co_filename)
-
-
-def _is_outermost() -> bool:
-    """Whether the interpreter itself raised the audit event: the program has no frame any more."""
-    try:
-        getframe(2)
-    except ValueError:
-        return True
-    return False
