@@ -18,6 +18,7 @@ const (
 	contextLines   = 1   // lines kept around those that ran, in a longer one
 	listedCalls    = 12
 	listedLoops    = 8
+	hotFrom        = 16 // in a run where no line ran more often than this, none is drawn as hot
 )
 
 // counts shows each file that ran, with how often each line did.
@@ -120,10 +121,7 @@ func (v *view) countedLine(c counted, widest, digits int) {
 // heat is a bar whose height grows with the logarithm of the count.
 func heat(hits, most int64) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
-	if most <= 1 {
-		return string(bars[0])
-	}
-	share := math.Log(float64(hits)) / math.Log(float64(most))
+	share := math.Log(float64(hits)) / math.Log(float64(max(most, hotFrom)))
 	return string(bars[int(math.Round(share*float64(len(bars)-1)))])
 }
 
@@ -131,7 +129,7 @@ func (v *view) paintHeat(bar string, c counted) string {
 	switch {
 	case c.hits == 0:
 		return bar
-	case c.most > 1 && float64(c.hits) >= math.Sqrt(float64(c.most)):
+	case float64(c.hits) >= math.Sqrt(float64(max(c.most, hotFrom))):
 		return v.paint.yellow(bar)
 	}
 	return v.paint.dim(bar)
@@ -164,8 +162,9 @@ func (v *view) calls() {
 	if s == nil {
 		return
 	}
+	classes := v.classNames()
 	calls := slices.DeleteFunc(slices.Sorted(maps.Keys(s.Calls)), func(name string) bool {
-		return strings.HasSuffix(name, "<module>")
+		return strings.HasSuffix(name, "<module>") || classes[name[strings.LastIndexByte(name, ':')+1:]]
 	})
 	slices.SortStableFunc(calls, func(a, b string) int { return int(s.Calls[b] - s.Calls[a]) })
 	if len(calls) > 0 {
@@ -179,6 +178,21 @@ func (v *view) calls() {
 		v.printf("  %8s × %s\n", number(s.Calls[name]), plain(strings.ReplaceAll(name, ".<locals>.", ".")))
 	}
 	v.loops(s.Loops)
+}
+
+// classNames are the names of classes, whose bodies count as calls although
+// nobody would call them that.
+func (v *view) classNames() map[string]bool {
+	names := map[string]bool{}
+	if v.result.Trace == nil {
+		return names
+	}
+	for _, f := range v.result.Trace.Functions {
+		if f.Kind == "class" {
+			names[f.Name] = true
+		}
+	}
+	return names
 }
 
 func (v *view) loops(all []trace.Loop) {

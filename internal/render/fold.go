@@ -28,7 +28,7 @@ type fold struct {
 
 // folds finds what is too long to be read step by step, in the order of the events.
 func folds(t *trace.Trace) []fold {
-	return outermost(append(loopFolds(t.Events), callFolds(t)...))
+	return outermost(slices.Concat(loopFolds(t.Events), callFolds(t), recursionFolds(t)))
 }
 
 // visit is one line event of a frame.

@@ -21,7 +21,9 @@ func (v *view) shorten(rows []*row) []*row {
 	}
 	head := limit * 2 / 3
 	tail := limit - head
-	v.outputShown = false
+	for _, w := range rows[head : len(rows)-tail] {
+		v.outputShown = v.outputShown && w.look != lookOut && w.look != lookErr
+	}
 	missing := &row{look: lookNote, text: fmt.Sprintf("… %s … (--steps 0 shows all)", count(int64(len(rows)-limit), "more row"))}
 	short := append([]*row{}, rows[:head]...)
 	return append(append(short, missing), rows[len(rows)-tail:]...)

@@ -14,7 +14,7 @@ import (
 const (
 	placedHead, placedTail   = 20, 5
 	sectionHead, sectionTail = 40, 20
-	outputLine               = 400
+	outputLine               = 2000
 )
 
 // output adds the rows of what the program wrote before e.
@@ -63,8 +63,8 @@ func (r *run) rest() {
 }
 
 // outputLines makes output harmless and splits it into lines, of which it
-// keeps the first head and the last tail, with a line between that says what is
-// missing. all is false when something is.
+// keeps the first head and the last tail, with a line between that says how many
+// are missing. all is false when some are.
 func outputLines(text string, head, tail int) (lines []string, all bool) {
 	lines = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	all = true
@@ -77,7 +77,6 @@ func outputLines(text string, head, tail int) (lines []string, all bool) {
 	for i, line := range lines {
 		line = strings.TrimSuffix(line, "\r")
 		if len(line) > outputLine {
-			all = false
 			line = slice(line, 0, outputLine) + fmt.Sprintf("… (%s)", count(int64(len(line)), "byte"))
 		}
 		lines[i] = plain(line)

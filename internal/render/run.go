@@ -103,6 +103,10 @@ func (r *run) walk(t *trace.Trace) {
 			r.skip(t.Events, folding[0])
 			i, folding = folding[0].to, folding[1:]
 		}
+		if n := r.lambda(t.Events[i:]); n > 0 {
+			i += n
+			continue
+		}
 		r.own(i, t.Events)
 	}
 	for _, g := range gaps {
@@ -141,6 +145,26 @@ func (r *run) skip(events []trace.Event, f fold) {
 		fold.changes = r.changes(frame, names)
 	}
 	r.add(fold)
+}
+
+// lambda shows the call of a lambda in one row, when nothing but its value came of
+// it, and tells how many events follow the call.
+func (r *run) lambda(events []trace.Event) int {
+	const following = 2 // its only line, and the return
+	e := events[0]
+	f := r.frame(e)
+	if e.Kind != trace.KindCall || !strings.HasSuffix(f.function.Name, "<lambda>") || len(events) <= following {
+		return 0
+	}
+	line, end := events[1], events[following]
+	if line.Kind != trace.KindLine || end.Kind != trace.KindReturn || line.Frame != e.Frame || end.Frame != e.Frame || line.Out != nil || end.Out != nil {
+		return 0
+	}
+	arguments := r.arguments(f)
+	r.step(line)
+	r.step(end)
+	r.add(&row{depth: e.Depth, look: lookCall, text: fmt.Sprintf("→ %s(%s) ← %s", functionName(f.function), arguments, r.objects.Text(end.Value, resultLimit))})
+	return following
 }
 
 func (r *run) add(w *row) { r.rows = append(r.rows, w) }
@@ -199,6 +223,9 @@ func (r *run) own(i int, events []trace.Event) {
 		if e.Line < 1 {
 			return // an empty file still has one line event
 		}
+		if f.function.Kind == "class" && e.Line == f.function.Line {
+			return // it was shown when the statement itself ran
+		}
 		f.line = e.Line
 		f.row = &row{gutter: fmt.Sprint(e.Line), depth: e.Depth, text: r.sourceOf(f, e.Line)}
 		r.add(f.row)
@@ -240,9 +267,6 @@ func (r *run) passage(f *frameState, e trace.Event) string {
 		}
 		return ""
 	case "class":
-		if e.Kind == trace.KindCall {
-			return "→ class " + name
-		}
 		return ""
 	}
 	switch e.Kind {
@@ -260,10 +284,14 @@ func (r *run) passage(f *frameState, e trace.Event) string {
 		}
 		return "← yields " + r.objects.Text(e.Value, resultLimit)
 	}
-	if f.function.Kind == "generator" && string(e.Value) == "null" {
+	value := r.objects.Text(e.Value, resultLimit)
+	switch {
+	case value == "None" && lastName(name) == "__init__":
+		return ""
+	case value == "None" && (f.function.Kind == "generator" || f.function.Kind == "genexpr"):
 		return "← " + name + " ends"
 	}
-	return "← " + r.objects.Text(e.Value, resultLimit)
+	return "← " + value
 }
 
 // place says where a function is when that is not plain from the gutter.
