@@ -25,8 +25,8 @@ const (
 	Fail   Type = 'X'
 )
 
-// SupervisorTasks is how many threads a supervisor owns, or one less, from
-// before READY to its end: the limit on a sandbox's tasks is this and the job's processes.
+// SupervisorTasks is how many threads a supervisor owns from before READY to
+// its end: the limit on a sandbox's tasks is this and the job's processes.
 const SupervisorTasks = 16
 
 // MaxChunk is the largest payload of a STDOUT, STDERR or TRACE frame in bytes.

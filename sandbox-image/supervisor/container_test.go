@@ -238,18 +238,22 @@ func TestForkBombs(t *testing.T) {
 }
 
 // TestProcessLimitIsExact gives a sandbox the tasks that wire.SupervisorTasks
-// says: the program and its children get the job's number, give or take one.
+// says: the program and its children get exactly the job's number.
 func TestProcessLimitIsExact(t *testing.T) {
 	t.Parallel()
-	info := aJob("import os, time\nn = 0\ntry:\n  while n < 500:\n    if os.fork() == 0: time.sleep(20); os._exit(0)\n    n += 1\nexcept OSError: pass\nprint(n)")
-	info.Processes = 24
-	got := runCode(t, boxOptions{pids: strconv.Itoa(wire.SupervisorTasks + int(info.Processes))}, info)
-	children, err := strconv.Atoi(strings.TrimSpace(string(got.stdout)))
-	if err != nil || children < 22 || children > 24 {
-		t.Errorf("got %d children, %v, stderr %q, want 23 or 24", children, err, tail(got.stderr))
-	}
-	if got.end.MaxProcesses < 23 || got.end.MaxProcesses > 25 || got.end.ForksRefused != 1 {
-		t.Errorf("got %d processes and %d refused forks, want 24 and 1", got.end.MaxProcesses, got.end.ForksRefused)
+	for _, processes := range []int64{1, 2, 24} {
+		t.Run(strconv.FormatInt(processes, 10), func(t *testing.T) {
+			t.Parallel()
+			info := aJob("import os, time\nn = 0\ntry:\n  while n < 500:\n    if os.fork() == 0: time.sleep(20); os._exit(0)\n    n += 1\nexcept OSError: pass\nprint(n)")
+			info.Processes = processes
+			got := runCode(t, boxOptions{pids: strconv.FormatInt(wire.SupervisorTasks+processes, 10)}, info)
+			if want := strconv.FormatInt(processes-1, 10) + "\n"; string(got.stdout) != want {
+				t.Errorf("got %q children, stderr %q, want %q", got.stdout, tail(got.stderr), want)
+			}
+			if got.end.MaxProcesses != processes || got.end.ForksRefused != 1 {
+				t.Errorf("got %d processes and %d refused forks, want %d and 1", got.end.MaxProcesses, got.end.ForksRefused, processes)
+			}
+		})
 	}
 }
 

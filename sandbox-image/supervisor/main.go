@@ -88,19 +88,20 @@ func supervise(in io.Reader, out *frameWriter) error {
 // needed exists before the program can use up the sandbox's processes, because
 // the runtime dies when it cannot make one.
 func settle() {
-	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(50)
+	// On one processor the runtime starts one thread at a time, when it needs it.
+	runtime.GOMAXPROCS(1)
 	warmThreads(wire.SupervisorTasks)
+	runtime.GOMAXPROCS(2)
 }
 
-// warmThreads makes the process own total threads or one less: more than the
-// runtime needs, which therefore starts no further ones, and a number that the
-// limit on tasks can be set by. One less, because the runtime sometimes starts
-// two for one.
+// warmThreads makes the process own total threads: more than the runtime
+// needs, which therefore starts no further ones, and a number that the limit on
+// tasks can be set by.
 func warmThreads(total int64) {
 	release, held, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var n int
-	for ; countFolder("/proc/self/task") < total-1 && n < int(total); n++ {
+	for ; countFolder("/proc/self/task") < total && n < int(total); n++ {
 		go func() {
 			runtime.LockOSThread()
 			held <- struct{}{}
