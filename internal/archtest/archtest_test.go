@@ -97,8 +97,8 @@ func TestRulesFindViolations(t *testing.T) {
 			[]string{"x/x.go:3: documented: F", "x/x.go:4: documented: T", "x/x.go:5: documented: T.M", "x/x.go:7: documented: C", "x/x.go:9: documented: H"}},
 		{"tables", map[string]string{"x/x.go": x + "var read = []int{1}\nvar Public = []int{1}\nvar set = []int{1}\nvar grown = map[int]int{}\nvar shared = T{}\n", "x/y.go": "package x\nfunc f() { set[0].y = 1; grown[1]++; g(&shared) }\n"},
 			[]string{"x/x.go:4: documented: Public", "x/x.go:4: state: package-level variable Public", "x/x.go:5: state: package-level variable set", "x/x.go:6: state: package-level variable grown", "x/x.go:7: state: package-level variable shared"}},
-		{"state", map[string]string{"x/x.go": x + "import (\"errors\"; \"sync\")\nvar errX = errors.New(\"x\")\nvar mu sync.Mutex\nvar n, m = 1, errors.New(\"y\")\nvar _ I = T{}\n//go:embed x\nvar data []byte\nfunc init() {}\n"},
-			[]string{"x/x.go:5: state: package-level variable mu", "x/x.go:6: state: package-level variable n", "x/x.go:10: state: init"}},
+		{"state", map[string]string{"x/x.go": x + "import (\"errors\"; \"sync\")\nvar errX = errors.New(\"x\")\nvar mu sync.Mutex\nvar n, m = 1, errors.New(\"y\")\nvar _ I = T{}\nvar ErrX = errors.ErrUnsupported // X\n//go:embed x\nvar data []byte\nfunc init() {}\n"},
+			[]string{"x/x.go:5: state: package-level variable mu", "x/x.go:6: state: package-level variable n", "x/x.go:11: state: init"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

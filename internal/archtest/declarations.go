@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"slices"
+	"strings"
 )
 
 // declarations checks what a file declares at the top: exported names are documented, there is
@@ -103,7 +104,7 @@ func (c *checker) variable(f *file, d *ast.GenDecl, s *ast.ValueSpec) {
 		return
 	}
 	for i, name := range s.Names {
-		if i < len(s.Values) && slices.Contains(constructors(), calledName(s.Values[i])) {
+		if i < len(s.Values) && (slices.Contains(constructors(), calledName(s.Values[i])) || isSentinel(s.Values[i])) {
 			continue
 		}
 		if i < len(s.Values) && isTable(s.Values[i]) && !name.IsExported() && !c.written(f.dir, name.Name) {
@@ -112,6 +113,12 @@ func (c *checker) variable(f *file, d *ast.GenDecl, s *ast.ValueSpec) {
 		c.report(f, c.line(name), "state", "package-level variable %s: two instances must live in one process; "+
 			"make it a constant, a function, or a field", name.Name)
 	}
+}
+
+// isSentinel tells whether e is an error of another package, under a name of our own.
+func isSentinel(e ast.Expr) bool {
+	sel, ok := e.(*ast.SelectorExpr)
+	return ok && strings.HasPrefix(sel.Sel.Name, "Err")
 }
 
 func isTable(e ast.Expr) bool {
