@@ -73,6 +73,7 @@ func TestRulesFindViolations(t *testing.T) {
 		{"upwards", map[string]string{"a/a.go": a + "import \"m/x\"\n", "x/x.go": x}, []string{"a/a.go:3: layers: a imports x, which stands above it"}},
 		{"upwards from a test", map[string]string{"a/a.go": a, "a/a_test.go": "package a_test\nimport \"m/x\"\n", "x/x.go": x}, []string{"a/a_test.go:2: layers"}},
 		{"sibling", map[string]string{"x/x.go": x + "import \"m/y\"\n", "y/y.go": "// Package y is.\npackage y\n"}, []string{"x/x.go:3: layers: x imports its sibling y: R2"}},
+		{"sibling in a test", map[string]string{"x/x_test.go": "package x\nimport \"m/y\"\n", "y/y.go": "// Package y is.\npackage y\n"}, nil},
 		{"against the order", map[string]string{"a/a.go": a + "import \"m/b\"\n", "b/b.go": "// Package b is.\npackage b\n"}, []string{"a/a.go:3: layers: a imports its sibling b: R1"}},
 		{"not standard", map[string]string{"a/a.go": a + "import \"example.com/other\"\n"}, []string{"a/a.go:3: layers: a imports example.com/other, but the low use the standard library only: R1"}},
 		{"no place", map[string]string{"new/n.go": "// Package n is.\npackage n\n"}, []string{"new/n.go:0: layers: new has no place"}},

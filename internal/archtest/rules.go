@@ -5,7 +5,7 @@ package archtest
 type Rules struct {
 	// Layers lists the packages of each layer, the lowest layer first. A
 	// package imports lower layers only, and in its own layer nothing, except in an Ordered
-	// layer, where it may import those that stand before it.
+	// layer, where it may import those that stand before it. Tests may import their siblings.
 	Layers []Layer
 	// OnlyIn says which packages may import a dependency.
 	OnlyIn []OnlyIn
