@@ -7,7 +7,7 @@ SHELL := /bin/bash
 IMAGE ?= tracefleet/sandbox:latest
 BASE ?= debian:trixie-slim
 PYTHON_PACKAGES ?=
-FUZZTIME ?= 5s
+FUZZTIME ?= 10000x
 TESTFLAGS ?=
 TESTCOUNTFLAGS ?=
 SCALE ?= worker=1
@@ -49,7 +49,7 @@ lint: ## gofmt, go vet, staticcheck, import rules
 	@echo "lint: clean"
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME
+fuzz: ## Run every fuzz target for FUZZTIME (a count like 10000x, or a time like 30s)
 	@deploy/setup/fuzz.sh
 
 .PHONY: vuln

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a short time each.
+# Runs every fuzz target for a moment each. By default that is a number of inputs:
+# the go command can take the end of a time for a failure.
 #
-#   FUZZTIME=5s  how long
+#   FUZZTIME=10000x  how many inputs, or for how long: 30s
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-each=${FUZZTIME:-5s}
+each=${FUZZTIME:-10000x}
 go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}} {{.ImportPath}}{{end}}' ./... | while read -r dir package; do
 	for target in $(cat "$dir"/*_test.go | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p'); do
 		printf 'fuzz: %s %s for %s\n' "$package" "$target" "$each"

@@ -31,14 +31,7 @@ const (
 
 // run hands the job to the interpreter and returns when END is out.
 func (s *session) run(info wire.JobInfo) error {
-	if err := writeFiles(jobFolder, info.Files); err != nil {
-		return err
-	}
-	size, err := s.python.memory.size(info.TraceBytes)
-	if err != nil {
-		return err
-	}
-	line, err := controlLine(info, s.python.memory.areas[:], size)
+	line, err := s.prepare(info)
 	if err != nil {
 		return err
 	}
@@ -47,7 +40,7 @@ func (s *session) run(info wire.JobInfo) error {
 	if large {
 		debug.FreeOSMemory() // the program's memory limit is ours as well
 	}
-	past := make(chan string, 2)
+	past := make(chan string, 2) // one name of each stream
 	go s.stdout.run(s.python.stdout, info.OutputBytes, s.out, past)
 	go s.stderr.run(s.python.stderr, info.OutputBytes, s.out, past)
 	s.meter.start()
@@ -60,6 +53,28 @@ func (s *session) run(info wire.JobInfo) error {
 	killed, end := s.watch(info, start, past)
 	s.reaper.clear(s.killAll)
 	s.drain()
+	report := s.report(killed, start, end)
+	if err := s.python.memory.send(s.out); err != nil {
+		return err
+	}
+	return s.out.sendJSON(wire.End, report)
+}
+
+// prepare puts the job's files and the trace memory in place and returns the
+// line that starts the program.
+func (s *session) prepare(info wire.JobInfo) ([]byte, error) {
+	if err := writeFiles(jobFolder, info.Files); err != nil {
+		return nil, err
+	}
+	size, err := s.python.memory.size(info.TraceBytes)
+	if err != nil {
+		return nil, err
+	}
+	return controlLine(info, s.python.memory.areas[:], size)
+}
+
+// report says what was seen. All processes are gone and both streams have ended.
+func (s *session) report(killed string, start time.Time, end ending) wire.EndInfo {
 	report := wire.EndInfo{
 		Exited: end.status.Exited(), Killed: killed, WallMS: end.at.Sub(start).Milliseconds(),
 		StdoutBytes: s.stdout.total, StderrBytes: s.stderr.total,
@@ -76,10 +91,7 @@ func (s *session) run(info wire.JobInfo) error {
 		}
 	}
 	s.meter.fill(&report)
-	if err := s.python.memory.send(s.out); err != nil {
-		return err
-	}
-	return s.out.sendJSON(wire.End, report)
+	return report
 }
 
 // inputSize is how many bytes a job brought.
