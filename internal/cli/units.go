@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
 // Size is a number of bytes, written as 1000000, 1MB, 256MiB or 1.5GB. kB, MB and
@@ -55,3 +58,17 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // Milliseconds gives d in milliseconds.
 func (d Duration) Milliseconds() int64 { return time.Duration(d).Milliseconds() }
+
+// Word is a text that may start with a dash, as an argument for somebody else does.
+type Word string
+
+// Decode takes the next word of the command line as it is.
+func (w *Word) Decode(ctx *kong.DecodeContext) error {
+	token := ctx.Scan.Pop()
+	text, isText := token.Value.(string)
+	if token.IsEOL() || !isText {
+		return errors.New("needs a value")
+	}
+	*w = Word(text)
+	return nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/execra/tracefleet/internal/cli"
+	"github.com/execra/tracefleet/internal/intake"
+	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/queue"
+)
+
+// reachTimeout bounds the first round trip to Redis.
+const reachTimeout = 5 * time.Second
+
+// fleet is the way to the fleet through its Redis.
+type fleet struct {
+	redis redis.UniversalClient
+	desk  *intake.Desk
+	// ledger is asked for inputs; everything else goes through the desk.
+	ledger *ledger.Ledger
+}
+
+// connect opens the fleet's Redis and makes sure that it answers.
+func (s *session) connect() (*fleet, error) {
+	client, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis})
+	if err != nil {
+		return nil, cli.Usagef("--redis: %w", err)
+	}
+	f := &fleet{redis: client}
+	if err := f.open(s.ctx); err != nil {
+		f.close()
+		return nil, s.explain(err, "")
+	}
+	return f, nil
+}
+
+func (f *fleet) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, reachTimeout, fmt.Errorf("no answer within %s", reachTimeout))
+	defer cancel()
+	if err := f.redis.Ping(ctx).Err(); err != nil {
+		return &unreachableError{err: err}
+	}
+	producer, err := queue.NewProducer(f.redis, queue.Config{})
+	if err != nil {
+		return err
+	}
+	if f.ledger, err = ledger.New(f.redis, ledger.Config{}); err != nil {
+		return err
+	}
+	f.desk, err = intake.New(f.ledger, producer, intake.Config{})
+	return err
+}
+
+// close is safe after a failed open. What it closes was only asked and told
+// things that have been answered, so its errors change nothing.
+func (f *fleet) close() {
+	if f.ledger != nil {
+		_ = f.ledger.Close()
+	}
+	_ = f.redis.Close()
+}
+
+// errStillOpen means that a wait is over and the job is not.
+var errStillOpen = errors.New("not finished")
+
+// wait waits for the result of a job for at most limit.
+func (f *fleet) wait(ctx context.Context, id string, limit time.Duration) (job.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errStillOpen)
+	defer cancel()
+	return f.desk.Wait(ctx, id)
+}
+
+// unreachableError means that Redis does not answer.
+type unreachableError struct{ err error }
+
+// Error gives the reason.
+func (e *unreachableError) Error() string { return e.err.Error() }
+
+// Unwrap gives the reason.
+func (e *unreachableError) Unwrap() error { return e.err }
+
+// explain turns an error about the job id into one that says what to do, with
+// its exit code.
+func (s *session) explain(err error, id string) error {
+	var unreachable *unreachableError
+	var tooLarge *ledger.TooLargeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unreachable):
+		return cli.Failf(cli.CodeFailed, "cannot reach Redis at %s: %w. Start it, or try: worker --redis embedded", s.address(), unreachable.err)
+	case errors.Is(err, intake.ErrNotFound):
+		return cli.Failf(cli.CodeNotFound, "there is no job %s: it was never submitted here, or its result was kept long enough", id)
+	case errors.Is(err, intake.ErrConflict):
+		return cli.Failf(cli.CodeRefused, "the id %s belongs to a job with other input; choose another id", id)
+	case errors.As(err, &tooLarge):
+		return &cli.Error{Code: cli.CodeRefused, Err: err}
+	case errors.Is(err, errStillOpen):
+		return cli.Failf(cli.CodeFailed, "%s is not finished yet; go on waiting with: enqueuer get %s --wait 10m", id, id)
+	case errors.Is(err, context.Canceled):
+		return cli.Failf(cli.CodeFailed, "interrupted")
+	}
+	return refused(err)
+}
+
+// address is the Redis in use, without a password.
+func (s *session) address() string {
+	u, err := url.Parse(s.Redis)
+	if err != nil {
+		return "(an address that cannot be read)"
+	}
+	return u.Redacted()
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/execra/tracefleet/internal/cli"
+	"github.com/execra/tracefleet/internal/job"
+)
+
+// job makes a complete, valid job of a program and the flags. queue is for
+// when the flags name none.
+func (f *jobFlags) job(p program, stdin string, queue job.Queue) (job.Job, error) {
+	j := job.Job{
+		Entrypoint: p.entrypoint, Files: p.files, Stdin: stdin, Args: f.args(),
+		Limits: f.limits(),
+		Trace:  job.TraceOptions{Mode: job.TraceMode(f.Mode), Values: f.Values, Include: f.Include},
+		Queue:  queue, Tenant: f.Tenant, ID: f.ID, Name: p.name, Labels: f.Label,
+	}
+	if f.Queue != "" {
+		j.Queue = job.Queue(f.Queue)
+	}
+	if f.Name != "" {
+		j.Name = f.Name
+	}
+	if f.Retention != nil {
+		whole := time.Duration(*f.Retention)
+		if whole%time.Second != 0 || whole == 0 {
+			return job.Job{}, cli.Usagef("--retention must be in whole seconds, such as 90s or 24h")
+		}
+		j.RetentionS = int64(whole / time.Second)
+	}
+	j = j.Normalize()
+	return j, refused(j.Validate(job.MaxLimits()))
+}
+
+func (f *jobFlags) args() []string {
+	var args []string
+	for _, a := range f.Arg {
+		args = append(args, string(a))
+	}
+	return args
+}
+
+// limits are the default limits with what the flags say.
+func (f *limitFlags) limits() job.Limits {
+	l := job.DefaultLimits()
+	setMillis(&l.WallMS, f.Wall)
+	setMillis(&l.CPUMS, f.CPU)
+	set(&l.MemoryBytes, f.Memory)
+	set(&l.OutputBytes, f.Output)
+	set(&l.Processes, f.Processes)
+	set(&l.OpenFiles, f.OpenFiles)
+	set(&l.FileBytes, f.FileSize)
+	set(&l.TraceEvents, f.Events)
+	set(&l.TraceBytes, f.TraceSize)
+	return l
+}
+
+func setMillis(to *int64, d *cli.Duration) {
+	if d != nil {
+		*to = d.Milliseconds()
+	}
+}
+
+func set[T ~int64](to *int64, n *T) {
+	if n != nil {
+		*to = int64(*n)
+	}
+}
+
+// readStdin reads what the program shall find on its standard input.
+func (f *jobFlags) readStdin(own io.Reader) (string, error) {
+	switch f.Stdin {
+	case "":
+		return "", nil
+	case "-":
+		return readText(own, "standard input", job.MaxStdinBytes)
+	}
+	file, err := os.Open(f.Stdin)
+	if err != nil {
+		return "", cannotRead(err)
+	}
+	defer func() { _ = file.Close() }() // it was only read from
+	return readText(file, f.Stdin, job.MaxStdinBytes)
+}
+
+// refused gives a fault of a job its exit code.
+func refused(err error) error {
+	var invalid *job.ValidationError
+	if errors.As(err, &invalid) {
+		return &cli.Error{Code: cli.CodeRefused, Err: err}
+	}
+	return err
+}
