@@ -29,15 +29,14 @@ inputs=$({
 	cd "$context"
 	find . -type f | LC_ALL=C sort | xargs sha256sum
 } | sha256sum | cut -d ' ' -f 1)
-old=$(docker image inspect --format '{{.Id}}' "$image" 2>/dev/null || true)
-if [ -n "$old" ] && [ "$(docker image inspect --format '{{index .Config.Labels "tracefleet.inputs"}}' "$image")" = "$inputs" ]; then
+if [ "$(docker image inspect --format '{{index .Config.Labels "tracefleet.inputs"}}' "$image" 2>/dev/null)" = "$inputs" ]; then
 	say "sandbox image: already there ($image)"
 	exit 0
 fi
 
 say "sandbox image: building $image${packages:+ with $packages}"
 log=$(mktemp)
-if ! docker_build --network host --tag "$image" --label "tracefleet.inputs=$inputs" \
+if ! docker_build --force-rm --network host --tag "$image" --label "tracefleet.inputs=$inputs" \
 	--build-arg "BASE=$base" --build-arg "PYTHON_PACKAGES=$packages" \
 	--build-arg "VERSION=$(git describe --tags --always --dirty 2>/dev/null || echo devel)" "$context" >"$log" 2>&1; then
 	tail -n 40 "$log" >&2
@@ -45,5 +44,5 @@ if ! docker_build --network host --tag "$image" --label "tracefleet.inputs=$inpu
 	stop "the sandbox image could not be built" "the last lines of the build are above"
 fi
 rm -f "$log"
-if [ -n "$old" ]; then docker image rm "$old" >/dev/null 2>&1 || true; fi # in use or tagged otherwise: left alone
+# The image of before stays: workers that run have taken it by its digest.
 say "sandbox image: done ($image, $(($(docker image inspect --format '{{.Size}}' "$image") / 1000000)) MB)"
