@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -16,15 +15,7 @@ import (
 // startCluster starts a cluster of one node.
 func startCluster(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	server := redistest.Start(t, redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
-	single := server.Client()
-	if err := single.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, 10*time.Second, func() (bool, string) {
-		info := single.ClusterInfo(t.Context()).Val()
-		return strings.Contains(info, "cluster_state:ok"), info
-	})
+	server := redistest.StartCluster(t)
 	rdb, err := OpenRedis(RedisOptions{URL: "redis+cluster://" + server.Addr() + "," + server.Addr()})
 	if err != nil {
 		t.Fatal(err)

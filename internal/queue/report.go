@@ -25,7 +25,7 @@ type Report struct {
 func (r Report) encode() ([]byte, error) {
 	for {
 		doc, err := asciiJSON(r)
-		if err != nil || len(doc) <= maxReportBytes {
+		if err != nil || len(doc) <= maxReportBytes || r.Headline == "" {
 			return doc, err
 		}
 		r.Headline = cut(r.Headline, len(r.Headline)/2)

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -44,27 +46,45 @@ type Server struct {
 // Start starts a server. The test fails when redis-server is not installed.
 func Start(tb testing.TB, o Options) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, opts: o, dir: tb.TempDir(), port: freePort(tb)}
+	s := &Server{tb: tb, opts: o, dir: tb.TempDir()}
 	tb.Cleanup(func() {
 		if s.cmd != nil {
 			s.Kill()
 		}
 	})
-	s.start()
-	return s
+	for range startTries {
+		// Another process may take the port before the server does.
+		s.port = freePort(tb)
+		if s.start() {
+			return s
+		}
+	}
+	s.failStart()
+	return nil
 }
 
+// startTries is how many ports are tried.
+const startTries = 5
+
+// freePort finds a port below those that the kernel gives to outgoing connections, so that
+// it stays free while a server is down.
 func freePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatalf("find a free port: %v", err)
+	for range 1000 {
+		port := 20_000 + rand.IntN(12_000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		return port
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	tb.Fatal("no port is free")
+	return 0
 }
 
-func (s *Server) start() {
+// start tells false when the server ended at once.
+func (s *Server) start() bool {
 	s.tb.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -90,7 +110,17 @@ func (s *Server) start() {
 		_ = cmd.Wait() // Killed is how it ends.
 	}()
 	s.cmd, s.done = cmd, done
-	s.awaitReady()
+	if s.awaitReady() {
+		return true
+	}
+	s.cmd = nil
+	return false
+}
+
+func (s *Server) failStart() {
+	s.tb.Helper()
+	log, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
+	s.tb.Fatalf("redis-server ended at its start: %s", log)
 }
 
 func yesNo(b bool) string {
@@ -100,21 +130,21 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-func (s *Server) awaitReady() {
+func (s *Server) awaitReady() bool {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true, MaxRetries: -1})
 	defer func() { _ = client.Close() }()
 	for {
-		err := client.Ping(ctx).Err()
-		if err == nil {
-			return
+		// What answers may be the server of another test that took the port.
+		info, err := client.Info(ctx, "server").Result()
+		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r", s.cmd.Process.Pid)) {
+			return true
 		}
 		select {
 		case <-s.done:
-			log, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
-			s.tb.Fatalf("redis-server ended at its start: %s", log)
+			return false
 		case <-ctx.Done():
 			s.tb.Fatalf("redis-server does not answer after %s: %v", startTimeout, err)
 		case <-time.After(5 * time.Millisecond):
@@ -130,6 +160,27 @@ func (s *Server) URL() string { return fmt.Sprintf("redis://%s/0", s.Addr()) }
 
 // Client returns a client, which is closed at the end of the test.
 func (s *Server) Client() redis.UniversalClient { return Client(s.tb, s.Addr()) }
+
+// StartCluster starts a Redis Cluster of one node, which refuses commands that touch more than one slot.
+func StartCluster(tb testing.TB) *Server {
+	tb.Helper()
+	s := Start(tb, Options{Args: []string{"--cluster-enabled", "yes"}})
+	client := s.Client()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	const lastSlot = 16383
+	if err := client.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, lastSlot).Err(); err != nil {
+		tb.Fatalf("make a cluster: %v", err)
+	}
+	for !strings.Contains(client.ClusterInfo(ctx).Val(), "cluster_state:ok") {
+		select {
+		case <-ctx.Done():
+			tb.Fatalf("the cluster is not ready after %s", startTimeout)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return s
+}
 
 // Stop ends the server in good order.
 func (s *Server) Stop() {
@@ -166,7 +217,9 @@ func (s *Server) Restart() {
 	if s.cmd != nil {
 		s.tb.Fatal("the Redis server is running")
 	}
-	s.start()
+	if !s.start() {
+		s.failStart()
+	}
 }
 
 // Pause stops the process of the server without ending it, Resume lets it go on.
