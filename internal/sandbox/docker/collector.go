@@ -53,7 +53,21 @@ func (c *collector) take(f wire.Frame) (invalid string) {
 func (c *collector) stream(s *sandbox.Stream, data []byte) {
 	s.Total += int64(len(data))
 	room := max(0, c.outputBytes-int64(len(s.Data)))
-	s.Data = append(s.Data, data[:min(int64(len(data)), room)]...)
+	s.Data = extend(s.Data, data[:min(int64(len(data)), room)], c.outputBytes)
+}
+
+// extend appends data to buf, whose length never passes limit. The capacity
+// does not either, unlike that of append, and doubles until there: a flood
+// leaves little garbage behind.
+func extend(buf, data []byte, limit int64) []byte {
+	const smallest = 4 << 10
+	need := len(buf) + len(data)
+	if need > cap(buf) {
+		grown := make([]byte, len(buf), max(need, int(min(limit, max(smallest, 2*int64(cap(buf)))))))
+		copy(grown, buf)
+		buf = grown
+	}
+	return append(buf, data...)
 }
 
 func (c *collector) area(payload []byte) string {
@@ -67,7 +81,7 @@ func (c *collector) area(payload []byte) string {
 	if int64(len(c.memory[n])+len(data)) > c.areas[n].Capacity {
 		return fmt.Sprintf("area %d of the trace memory is over its %d bytes", n, c.areas[n].Capacity)
 	}
-	c.memory[n] = append(c.memory[n], data...)
+	c.memory[n] = extend(c.memory[n], data, c.areas[n].Capacity)
 	return ""
 }
 
