@@ -116,8 +116,16 @@ type Gap struct {
 	AfterSeq int64 `json:"after_seq"`
 	// Skipped is how many events are missing, -1 when unknown.
 	Skipped int64  `json:"skipped"`
-	Cause   string `json:"cause"` // event_limit byte_limit corrupt
+	Cause   string `json:"cause"`
 }
+
+// The causes of a Gap.
+const (
+	GapEvents  = "event_limit"
+	GapBytes   = "byte_limit"
+	GapTime    = "time_limit" // recording had taken its share of the processor time
+	GapCorrupt = "corrupt"
+)
 
 // Truncation says what was left out.
 type Truncation struct {

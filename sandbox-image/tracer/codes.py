@@ -35,11 +35,12 @@ class Facts:
     that of calls from the function with a number.
     """
 
-    __slots__ = ("arrivals", "callers", "calls", "lines", "number", "probes")
+    __slots__ = ("arrivals", "callers", "calls", "line", "lines", "number", "probes")
 
-    def __init__(self, number: int, calls: int) -> None:
-        """Start without lines."""
+    def __init__(self, number: int, line: int, calls: int) -> None:
+        """Start without counters of lines; ``line`` is the first of the function."""
         self.number = number
+        self.line = line
         self.calls = calls
         self.lines: dict[int, int] = {}
         self.probes: dict[int, int] = {}
@@ -61,6 +62,7 @@ class Codes:
         self._roots = tuple(JOB if path == "." else JOB + path for path in include)
         self._files: dict[str, int] = {}
         self._alive: list[CodeType] = []
+        self._count = 0
         self._dynamic: dict[int, CodeType] = {}
         self._same: dict[CodeType, Facts] = {}
 
@@ -131,7 +133,7 @@ class Codes:
         calls = self._slots.take(1 + len(lines))
         if not file or not calls:
             return None
-        facts = Facts(len(self._alive) + len(self._same) + 1, calls)
+        facts = Facts(self._count + 1, code.co_firstlineno, calls)
         quote = self._quote
         arguments = code.co_argcount + code.co_kwonlyargcount
         arguments += bool(code.co_flags & VARARGS) + bool(code.co_flags & VARKEYWORDS)
@@ -141,6 +143,7 @@ class Codes:
             f'"{kind(code)}",[{names}],{calls},[{_runs(lines)}]]'
         ):
             return None
+        self._count += 1
         facts.lines = {line: calls + 1 + index for index, line in enumerate(lines)}
         if lines:
             self._define_loops(code, facts)

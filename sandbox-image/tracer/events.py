@@ -39,7 +39,8 @@ class Events:
         self._counters = memory.counters
         self._with_values = with_values
         self._encoder = Encoder(memory.counters)
-        self._frames: dict[int, tuple[int, dict[str, str]]] = {}
+        # By the frame's id: its number, what was last said of its variables, its function, its last line.
+        self.frames: dict[int, list[Any]] = {}
         self._last_frame = 0
         self._out = (0, 0)
         self._origin = 0
@@ -50,24 +51,26 @@ class Events:
         """Take no more events, and free what was kept for comparing."""
         self.room = 0
         self._counters[STOPPED] = cause
-        self._frames.clear()
+        self.frames.clear()
         self._encoder.clear()
 
     def add(
-        self, kind: int, facts: Facts, frame: FrameType, line: int, depth: int, thread: int,
+        self, kind: int, facts: Facts, frame: FrameType, line: int | None, depth: int, thread: int,
         value: tuple[Any, ...], error: BaseException | None,
     ) -> bool:
         """Write one event and say whether there is room for another.
 
+        ``line`` is 0 or None where the compiler added code of no line; the frame's last line holds then.
         ``value`` holds what a return or yield hands over, and nothing otherwise.
         """
         address = id(frame)
-        kept = None if kind == CALL else self._frames.get(address)
-        if kept is None:
+        kept = None if kind == CALL else self.frames.get(address)
+        if kept is None or kept[2] != facts.number:
             self._last_frame += 1
-            kept = self._frames[address] = (self._last_frame, {})
+            kept = self.frames[address] = [self._last_frame, {}, facts.number, facts.line]
         if kind == RETURN or kind == UNWIND:
-            self._frames.pop(address, None)
+            self.frames.pop(address, None)
+        kept[3] = line = line or kept[3]
         extra: list[str] = []
         if self._with_values:
             self._add_values(extra, frame, kept[1], value)

@@ -12,13 +12,13 @@ from .memory import FLAGS, HIT_DISK, HIT_FILE_SIZE, HIT_FILES, HIT_INODES, INPUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from .codes import Facts
 
 EMFILE, EFBIG, ENOSPC = 24, 27, 28
 MAX_TRACEBACK = 2000
-START = opmap["RESUME"]
+START, CALL, RAISE = (opmap[name] for name in ("RESUME", "CALL", "RAISE_VARARGS"))
 statvfs = os.statvfs
 errno_of = OSError.__dict__["errno"].__get__
 
@@ -70,10 +70,16 @@ def is_new(error: BaseException, known: dict[int, Facts]) -> bool:
     return True
 
 
-def counts(error: BaseException) -> bool:
-    """Whether an exception counts as one, rather than as the end of an iteration."""
+def ends_iteration(error: BaseException) -> bool:
+    """Whether an exception is one with which an iteration ends."""
     kind = type(error)
-    return not (kind is StopIteration or kind is StopAsyncIteration or kind is GeneratorExit)
+    return kind is StopIteration or kind is StopAsyncIteration or kind is GeneratorExit
+
+
+def is_internal(code: CodeType, offset: int) -> bool:
+    """Whether the end of an iteration was raised by a loop or an ``await`` rather than by a call or ``raise``."""
+    operation = code.co_code[offset]
+    return operation != CALL and operation != RAISE
 
 
 def note_limit(error: BaseException, counters: memoryview[int]) -> None:

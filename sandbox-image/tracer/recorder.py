@@ -61,6 +61,7 @@ class Recorder:
         self.main: CodeType | None = None
         self.recording = log.room > 0
         self.saturating = False
+        self.missed = False
         self.exact_ns = exact_ms * 1_000_000
         self.threads: dict[int, list[int]] = {}
         self.local = events.PY_RETURN | events.PY_YIELD | events.PY_RESUME | (events.LINE if codes.with_lines else 0)
@@ -142,6 +143,7 @@ class Recorder:
                 return self.judge(hits)
         except RecursionError:
             self.counters[LOST] += 1
+            self.log.frames.pop(id(getframe(1)), None)
         except BaseException as error:
             raising.settle(error, self.counters)
         return None
@@ -150,7 +152,9 @@ class Recorder:
         """A line of user code is about to run."""
         try:
             facts = self.known[id(code)]
-            slot = facts.lines[line]
+            slot = facts.lines.get(line)
+            if slot is None:
+                return DISABLE  # line 0: what the compiler added
             counters = self.counters
             if slot < 0:
                 slot = -slot
@@ -200,6 +204,7 @@ class Recorder:
                 self.keep(RETURN, self.known[id(code)], frame, frame.f_lineno, depth, thread[0], (value,))
         except RecursionError:
             self.counters[LOST] += 1
+            self.log.frames.pop(id(getframe(1)), None)
         except BaseException as error:
             raising.settle(error, self.counters)
         return None
@@ -267,6 +272,7 @@ class Recorder:
 
     def on_raise(self, code: CodeType, offset: int, error: BaseException) -> None:
         """An exception is raised in, or passes into, a frame of any code."""
+        counted = False
         try:
             frame = getframe(1)
             raising.clean(error, frame)
@@ -275,15 +281,18 @@ class Recorder:
                 raising.note_limit(error, self.counters)
                 return
             self.counters[OTHER] += 1
-            if raising.is_new(error, self.known):
+            ends = raising.ends_iteration(error)
+            if self.missed or raising.is_new(error, self.known):
                 raising.note_limit(error, self.counters)
-                if raising.counts(error):
-                    self.counters[RAISED] += 1
-            if self.recording:
+                self.counters[RAISED] += not ends
+                self.missed = False
+            counted = True
+            if self.recording and not (ends and raising.is_internal(code, frame.f_lasti)):
                 thread = self.threads[get_ident()]
                 self.keep(EXCEPTION, facts, frame, frame.f_lineno, thread[1], thread[0], (), error)
         except RecursionError:
             self.counters[LOST] += 1
+            self.missed = not counted  # the next frame that it comes to counts it
         except BaseException as raised:
             raising.settle(raised, self.counters)
 
@@ -306,11 +315,12 @@ class Recorder:
                 self.keep(UNWIND, facts, frame, frame.f_lineno, depth, thread[0], (), error)
         except RecursionError:
             self.counters[LOST] += 1
+            self.log.frames.pop(id(getframe(1)), None)
         except BaseException as raised:
             raising.settle(raised, self.counters)
 
     def keep(
-        self, kind: int, facts: Facts, frame: FrameType, line: int, depth: int, thread: int,
+        self, kind: int, facts: Facts, frame: FrameType, line: int | None, depth: int, thread: int,
         value: tuple[Any, ...] = (), error: BaseException | None = None,
     ) -> None:
         """Write an event; stop writing when there is no more room for events, bytes or time."""

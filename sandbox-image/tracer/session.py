@@ -77,7 +77,7 @@ class Session:
                 self.fail(error)
         if recorder is not None and recorder.is_attached():
             recorder.stop()
-        self._end(f'{{"kind":{quote(self._kind)}}}')
+        self._end(f'["end",{quote(self._kind)}]')
 
     def leave(self) -> None:
         """In a forked child: leave the memory to the parent."""

@@ -3,7 +3,7 @@
     drive.py OUT JOB...
 
 Each JOB is a JSON file ``{"files":{path:text},"entrypoint","args","stdin","mode","values","include",
-"events","trace_bytes","exact_ms","seconds","plain"}``; all but ``files`` have defaults. For a JOB
+"events","trace_bytes","exact_ms","seconds","plain","unbuffered"}``; all but ``files`` have defaults. For a JOB
 ``name.json`` the outcome is written to ``OUT/name.json``: ``{"plain":{"returncode","stdout","stderr"},
 "traced":{…,"ready"},"areas":[base64 of the committed bytes, four times]}``. Byte strings are base64.
 """
@@ -80,7 +80,7 @@ def start(arguments: list[str], **more: Any) -> subprocess.Popen[bytes]:
 def run_plain(job: dict[str, Any]) -> dict[str, Any]:
     """Run the program as a shell would."""
     write_files(job["files"])
-    arguments = [PYTHON, job.get("entrypoint", "main.py"), *job.get("args", [])]
+    arguments = [PYTHON, *(["-u"] if job.get("unbuffered") else []), job.get("entrypoint", "main.py"), *job.get("args", [])]
     process = start(arguments, preexec_fn=lambda: limit(job))
     return collect(process, job.get("stdin", "").encode(), job.get("seconds", 20))
 
