@@ -123,6 +123,7 @@ func TestParallelismIsNotJudgedWhenItIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
 		f := setup(t, e, pool.Config{Concurrency: 2, Slots: 8, MaxLaunching: 8})
+		await(time.Second)
 		before := f.metric("tracefleet_pool_launch_parallelism", "")
 		for range 500 { // a job now and then
 			await(time.Second)
