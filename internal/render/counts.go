@@ -34,11 +34,12 @@ func (v *view) counts() {
 	v.heading(title)
 	var idle []string
 	shown := 0
+	several := len(s.Lines) > 1
 	for _, path := range v.filePaths(v.entrypoint()) {
 		hits := lineHits(s.Lines[path])
 		switch {
 		case len(hits) > 0:
-			if len(v.files) > 1 {
+			if several {
 				v.printf("%s  %s\n", map[bool]string{true: "\n", false: ""}[shown > 0], v.paint.bold(plain(path)))
 			}
 			v.countedFile(path, hits)
@@ -48,7 +49,7 @@ func (v *view) counts() {
 		}
 	}
 	if len(idle) > 0 {
-		v.printf("\n  %s\n", v.paint.dim("No line ran of "+strings.Join(idle, ", ")+"."))
+		v.printf("\n  %s\n", v.paint.dim(v.fit("No line ran of "+strings.Join(idle, ", ")+".", 2)))
 	}
 }
 
@@ -109,7 +110,7 @@ func (v *view) countedLine(c counted, widest, digits int) {
 	if c.failed {
 		mark = v.paint.alarm("✗ ")
 	}
-	text := v.fit(c.text, widest+digits+9)
+	text := v.fit(c.text, widest+digits+10)
 	if c.hits == 0 {
 		text = v.paint.dim(text)
 	}
@@ -175,7 +176,7 @@ func (v *view) calls() {
 			v.printf("  %s\n", v.paint.dim(fmt.Sprintf("… %s", count(int64(len(calls)-i), "more function"))))
 			break
 		}
-		v.printf("  %8s × %s\n", number(s.Calls[name]), plain(strings.ReplaceAll(name, ".<locals>.", ".")))
+		v.printf("%s\n", v.fit(fmt.Sprintf("  %8s × %s", number(s.Calls[name]), plain(strings.ReplaceAll(name, ".<locals>.", "."))), 0))
 	}
 	v.loops(s.Loops)
 }
@@ -208,7 +209,7 @@ func (v *view) loops(all []trace.Loop) {
 			return
 		}
 		text, _ := v.source(l.File, l.Line)
-		v.printf("  %8s × %s   %s\n", number(l.Iterations), plain(fmt.Sprintf("%s:%d", l.File, l.Line)),
-			v.paint.dim(v.fit(plain(strings.TrimSpace(text)), 40)))
+		place := fmt.Sprintf("  %8s × %s:%d   ", number(l.Iterations), plain(l.File), l.Line)
+		v.printf("%s\n", strings.TrimRight(v.fit(place+plain(strings.TrimSpace(text)), 0), " "))
 	}
 }

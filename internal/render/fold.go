@@ -101,56 +101,69 @@ func appendLoop(found []fold, frame int, all []visit, loop visits) []fold {
 	})
 }
 
-// calls are the calls of one function that one line made, by event index.
-type calls struct {
+// rounds are the calls of one function, or the times a generator went on, that
+// one line made, by event index.
+type rounds struct {
 	function int
 	at       []int
+	resumed  bool
 }
 
-// callFolds finds lines that call the same function many times, as map, sorted
-// and comprehensions do. Within a thread, calls one level below a frame belong
-// together until that frame, or one above it, has another event.
+// callFolds finds lines that call the same function many times or use up a
+// generator, as map, sorted and sum do. Within a thread, calls one level below
+// a frame belong together until that frame, or one above it, has another event.
 func callFolds(t *trace.Trace) []fold {
 	names := t.Names()
 	var found []fold
-	threads := map[int]map[int]*calls{}
-	finish := func(c *calls) {
-		if end := len(c.at) - tailKept; end-headKept >= minFolded {
-			found = append(found, fold{from: c.at[headKept], to: c.at[end], frame: -1,
-				words: fmt.Sprintf("%s more calls of %s", number(int64(end-headKept)), functionName(names.Function(c.function)))})
-		}
-	}
+	threads := map[int]map[int]*rounds{}
 	for i, e := range t.Events {
 		levels := threads[e.Thread]
 		if levels == nil {
-			levels = map[int]*calls{}
+			levels = map[int]*rounds{}
 			threads[e.Thread] = levels
 		}
-		for depth, c := range levels {
+		for depth, r := range levels {
 			if depth > e.Depth {
-				finish(c)
+				found = r.fold(found, names)
 				delete(levels, depth)
 			}
 		}
-		if e.Kind != trace.KindCall {
+		if e.Kind != trace.KindCall && e.Kind != trace.KindResume {
 			continue
 		}
-		c := levels[e.Depth]
-		if c == nil || c.function != e.Func {
-			if c != nil {
-				finish(c)
+		r := levels[e.Depth]
+		if r == nil || r.function != e.Func {
+			if r != nil {
+				found = r.fold(found, names)
 			}
-			c = &calls{function: e.Func}
-			levels[e.Depth] = c
+			r = &rounds{function: e.Func}
+			levels[e.Depth] = r
 		}
-		c.at = append(c.at, i)
+		r.at = append(r.at, i)
+		r.resumed = r.resumed || e.Kind == trace.KindResume
 	}
 	for _, levels := range threads {
-		for _, c := range levels {
-			finish(c)
+		for _, r := range levels {
+			found = r.fold(found, names)
 		}
 	}
 	return found
+}
+
+// fold adds the middle rounds to found, if they are many.
+func (r *rounds) fold(found []fold, names trace.Names) []fold {
+	end := len(r.at) - tailKept
+	if end-headKept < minFolded {
+		return found
+	}
+	what := "calls"
+	if r.resumed {
+		what = "rounds"
+	}
+	return append(found, fold{
+		from: r.at[headKept], to: r.at[end], frame: -1,
+		words: fmt.Sprintf("%s more %s of %s", number(int64(end-headKept)), what, functionName(names.Function(r.function))),
+	})
 }
 
 // outermost sorts folds and drops those inside others. Of two that overlap,

@@ -10,6 +10,7 @@ const (
 	deepestIndent  = 12
 	valueColumnMax = 48
 	valueColumnMin = 24
+	narrowest      = 20 // what is written even on a terminal too narrow for it
 	gutterMin      = 3
 )
 
@@ -43,13 +44,12 @@ func (v *view) writeRows(rows []*row) {
 
 // valueColumn is wide enough for most lines that have values beside them.
 func (v *view) valueColumn(rows []*row) int {
-	most := valueColumnMax
+	most, column := valueColumnMax, valueColumnMin
 	if v.options.Width > 0 {
-		most = min(most, v.options.Width/2)
+		most, column = min(most, v.options.Width/2), min(column, v.options.Width/3)
 	}
-	column := valueColumnMin
 	for _, w := range rows {
-		if n := columns(w.text) + len(guides(w.depth)); len(w.changes) > 0 && n <= most {
+		if n := columns(w.text) + columns(v.guides(w.depth)); len(w.changes) > 0 && n <= most {
 			column = max(column, n)
 		}
 	}
@@ -58,7 +58,7 @@ func (v *view) valueColumn(rows []*row) int {
 
 func (v *view) writeRow(w *row, gutterWidth, column int) {
 	gutter := strings.Repeat(" ", gutterWidth-len(w.gutter)) + w.gutter
-	used := gutterWidth + len(" │ ")
+	used := 1 + gutterWidth + columns(" │ ")
 	margin := v.paint.dim(gutter + " │ ")
 	if w.look == lookOut || w.look == lookErr {
 		for _, piece := range wrap(w.text, v.room(used)) {
@@ -67,10 +67,10 @@ func (v *view) writeRow(w *row, gutterWidth, column int) {
 		}
 		return
 	}
-	lead := guides(w.depth)
+	lead := v.guides(w.depth)
 	text := w.text
 	if room := v.room(used); room > 0 {
-		text = cut(text, max(10, room-columns(lead)))
+		text = cut(text, room-columns(lead))
 	}
 	left := columns(lead) + columns(text)
 	line := fmt.Sprintf(" %s%s%s", margin, v.paint.dim(lead), v.paintText(w.look, text))
@@ -91,7 +91,7 @@ func (v *view) room(used int) int {
 	if v.options.Width == 0 {
 		return 0
 	}
-	return max(20, v.options.Width-used-1)
+	return max(narrowest, v.options.Width-used)
 }
 
 // valueLines joins the changes into as few lines as fit beside the code.
@@ -100,7 +100,7 @@ func (v *view) valueLines(changes []string, used, column, left int) []string {
 	var lines []string
 	for _, change := range changes {
 		if v.options.Width > 0 {
-			change = cut(change, max(10, room))
+			change = cut(change, room)
 		}
 		if n := len(lines); n > 0 && (v.options.Width == 0 || columns(lines[n-1])+3+columns(change) <= room) {
 			lines[n-1] += "   " + change
@@ -112,12 +112,16 @@ func (v *view) valueLines(changes []string, used, column, left int) []string {
 }
 
 // guides are the marks that show how deep a call is. The module's own code has none.
-func guides(depth int) string {
+func (v *view) guides(depth int) string {
 	depth = max(0, depth-1)
-	if depth > deepestIndent {
-		return strings.Repeat("┊ ", deepestIndent-2) + fmt.Sprintf("%d ┊ ", depth)
+	deepest := deepestIndent
+	if v.options.Width > 0 {
+		deepest = min(deepest, v.options.Width/8)
 	}
-	return strings.Repeat("┊ ", depth)
+	if depth <= deepest {
+		return strings.Repeat("┊ ", depth)
+	}
+	return strings.Repeat("┊ ", max(0, deepest-2)) + fmt.Sprintf("%d ┊ ", depth)
 }
 
 func (v *view) paintGutter(l look, gutter string) string {

@@ -33,7 +33,7 @@ func (v *view) noteTexts() []string {
 	case r.Tracer.Detached:
 		notes = append(notes, "The program switched the tracer off; what it did afterwards is not in the trace.")
 	case !r.Tracer.Complete:
-		notes = append(notes, "The program was ended from outside or left abruptly, so the trace stops there.")
+		notes = append(notes, "The program did not end in the interpreter's own way, so the trace stops where it was then.")
 	}
 	if r.Encoding == job.EncodingUTF8Lossy {
 		notes = append(notes, "The output is not all UTF-8; bytes that are not are shown as \ufffd.")

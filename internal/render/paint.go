@@ -19,7 +19,6 @@ func (p painter) with(code, s string) string {
 
 func (p painter) bold(s string) string   { return p.with("1", s) }
 func (p painter) dim(s string) string    { return p.with("2", s) }
-func (p painter) red(s string) string    { return p.with("31", s) }
 func (p painter) green(s string) string  { return p.with("32", s) }
 func (p painter) yellow(s string) string { return p.with("33", s) }
 func (p painter) cyan(s string) string   { return p.with("36", s) }

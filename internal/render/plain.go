@@ -85,11 +85,6 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// pad fills s up with spaces to n columns.
-func pad(s string, n int) string {
-	return s + strings.Repeat(" ", max(0, n-columns(s)))
-}
-
 // wrap splits s into pieces of at most limit columns each; 0 means no limit.
 func wrap(s string, limit int) []string {
 	if limit <= 0 || columns(s) <= limit {
@@ -105,6 +100,20 @@ func wrap(s string, limit int) []string {
 		n += runeColumns(r)
 	}
 	return append(pieces, s[start:])
+}
+
+// wrapWords joins words into as few lines as fit into limit columns; a limit
+// that is not positive means one line.
+func wrapWords(words []string, between string, limit int) []string {
+	var lines []string
+	for _, word := range words {
+		if n := len(lines); n > 0 && (limit <= 0 || columns(lines[n-1])+columns(between)+columns(word) <= limit) {
+			lines[n-1] += between + word
+			continue
+		}
+		lines = append(lines, word)
+	}
+	return lines
 }
 
 // splitLines splits text at line ends, as CPython counts lines: a final line

@@ -49,7 +49,7 @@ func (r *replay) frame(e trace.Event) *frameState {
 }
 
 // step takes e in and returns its frame and the names of that frame's
-// variables that changed: those assigned, then those whose object changed.
+// variables that changed: those assigned, then those whose object did.
 func (r *replay) step(e trace.Event) (*frameState, []string) {
 	r.objects.Apply(e)
 	f := r.frame(e)
@@ -66,22 +66,29 @@ func (r *replay) step(e trace.Event) (*frameState, []string) {
 		}
 		f.values[v.Name] = v.Value
 	}
-	if len(e.Heap) == 0 {
-		return f, changed
-	}
-	for _, name := range f.order {
-		if !slices.Contains(changed, name) && r.touched(f.values[name], e.Heap) {
-			changed = append(changed, name)
-		}
+	for _, entry := range e.Heap {
+		changed = append(changed, r.holders(f, entry.Ref, changed)...)
 	}
 	return f, changed
 }
 
-// touched tells whether a changed object can be seen through v.
-func (r *replay) touched(v trace.Value, heap trace.Heap) bool {
-	return slices.ContainsFunc(heap, func(entry trace.HeapEntry) bool {
-		return r.objects.Reaches(v, entry.Ref)
-	})
+// holders are the variables, of those not known to have changed, through which
+// the changed object ref is seen: those that are it, or else those that hold it somewhere.
+func (r *replay) holders(f *frameState, ref int, known []string) []string {
+	var direct, deep []string
+	for _, name := range f.order {
+		v := f.values[name]
+		switch {
+		case trace.IsReference(v, ref):
+			direct = append(direct, name)
+		case r.objects.Reaches(v, ref):
+			deep = append(deep, name)
+		}
+	}
+	if len(direct) == 0 {
+		direct = deep
+	}
+	return slices.DeleteFunc(direct, func(name string) bool { return slices.Contains(known, name) })
 }
 
 // changes writes "name = value" for each name that a person wants to read.
@@ -119,9 +126,11 @@ func (r *replay) definition(name string, v trace.Value) bool {
 func (r *replay) arguments(f *frameState) string {
 	var texts []string
 	for _, name := range f.function.Args {
+		text := plain(name)
 		if v, known := f.values[name]; known {
-			texts = append(texts, plain(name)+"="+r.objects.Text(v, argumentLimit))
+			text += "=" + r.objects.Text(v, argumentLimit)
 		}
+		texts = append(texts, text)
 	}
 	return strings.Join(texts, ", ")
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/execra/tracefleet/internal/job"
@@ -71,17 +72,35 @@ func spread(t *trace.Trace) (files, threads bool) {
 	return files, threads
 }
 
-// fatalEvent finds the last exception event of a program that an exception ended.
+// fatalEvent finds where the exception that ended the program was raised.
 func fatalEvent(r job.Result) int {
 	if r.Status != job.StatusException || len(r.Trace.Gaps) > 0 {
 		return -1
 	}
-	for i := len(r.Trace.Events) - 1; i >= 0; i-- {
-		if r.Trace.Events[i].Kind == trace.KindException {
+	events := r.Trace.Events
+	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].Kind == trace.KindException && !passedOn(events[:i+1]) {
 			return i
 		}
 	}
 	return -1
+}
+
+// passedOn tells whether the last of events is not a raise but the arrival of an
+// exception in the caller of the frame that it has just left.
+func passedOn(events []trace.Event) bool {
+	last := events[len(events)-1]
+	for i := len(events) - 2; i >= 0; i-- {
+		switch e := events[i]; {
+		case e.Thread != last.Thread:
+			continue
+		case e.Kind == trace.KindUnwind:
+			return true
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 func (r *run) walk(t *trace.Trace) {
@@ -157,7 +176,7 @@ func (r *run) lambda(events []trace.Event) int {
 		return 0
 	}
 	line, end := events[1], events[following]
-	if line.Kind != trace.KindLine || end.Kind != trace.KindReturn || line.Frame != e.Frame || end.Frame != e.Frame || line.Out != nil || end.Out != nil {
+	if len(end.Value) == 0 || line.Kind != trace.KindLine || end.Kind != trace.KindReturn || line.Frame != e.Frame || end.Frame != e.Frame || line.Out != nil || end.Out != nil {
 		return 0
 	}
 	arguments := r.arguments(f)
@@ -230,6 +249,9 @@ func (r *run) own(i int, events []trace.Event) {
 		f.row = &row{gutter: fmt.Sprint(e.Line), depth: e.Depth, text: r.sourceOf(f, e.Line)}
 		r.add(f.row)
 	case trace.KindException:
+		if passedOn(events[:i+1]) || i != r.fatal && endsIteration(e) {
+			return
+		}
 		w := &row{depth: e.Depth, look: lookRaise, text: "! " + eventException(e)}
 		if i == r.fatal {
 			w.look, w.text = lookFatal, "✗ "+eventException(e)
@@ -240,6 +262,12 @@ func (r *run) own(i int, events []trace.Event) {
 			r.add(&row{depth: e.Depth, look: passageLook(e.Kind), text: text})
 		}
 	}
+}
+
+// endsIteration tells whether an exception is the interpreter's way to end a
+// loop or a coroutine, which nobody would call an exception.
+func endsIteration(e trace.Event) bool {
+	return e.Exception != nil && slices.Contains([]string{"StopIteration", "StopAsyncIteration", "GeneratorExit"}, e.Exception.Type)
 }
 
 func passageLook(k trace.Kind) look {
@@ -282,10 +310,15 @@ func (r *run) passage(f *frameState, e trace.Event) string {
 		if f.function.Kind == "coroutine" {
 			return "← " + name + " waits"
 		}
+		if len(e.Value) == 0 {
+			return "← " + name + " yields"
+		}
 		return "← yields " + r.objects.Text(e.Value, resultLimit)
 	}
 	value := r.objects.Text(e.Value, resultLimit)
 	switch {
+	case len(e.Value) == 0: // values were not asked for
+		return "← back from " + name
 	case value == "None" && lastName(name) == "__init__":
 		return ""
 	case value == "None" && (f.function.Kind == "generator" || f.function.Kind == "genexpr"):

@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/trace"
@@ -21,7 +20,9 @@ func (v *view) verdict() {
 		}
 		v.printf("%s%s\n", mark, words(line))
 	}
-	v.printf("  %s\n", v.paint.dim(strings.Join(v.facts(), " · ")))
+	for _, line := range wrapWords(v.facts(), " · ", v.options.Width-2) {
+		v.printf("  %s\n", v.paint.dim(line))
+	}
 }
 
 // Verdict is one sentence that says how the program ended. It may hold text
@@ -41,15 +42,23 @@ func Verdict(r job.Result) string {
 	case job.StatusTimeLimit, job.StatusMemoryLimit, job.StatusOutputLimit:
 		return limitVerdict(r)
 	case job.StatusResultInvalid:
-		return "The sandbox gave no usable answer; the program may have broken it. " + value(r.Error)
+		return sentences("The sandbox gave no usable answer; the program may have broken it.", r.Error)
 	case job.StatusCanceled:
-		return "Canceled. " + value(r.Error)
+		return sentences("Canceled.", r.Error)
 	case job.StatusRejected:
-		return "Refused by the worker. " + value(r.Error)
+		return sentences("Refused by the worker.", r.Error)
 	case job.StatusSystemError:
-		return "The fleet failed, not the program. " + value(r.Error)
+		return sentences("The fleet failed, not the program.", r.Error)
 	}
 	return "Ended with the status " + string(r.Status) + "."
+}
+
+// sentences adds what the result says to a sentence, if it says anything.
+func sentences(first string, more *string) string {
+	if value(more) == "" {
+		return first
+	}
+	return first + " " + *more
 }
 
 func limitVerdict(r job.Result) string {
@@ -74,7 +83,7 @@ func exceptionWords(e *trace.Exception) string {
 	text := exceptionLine(e)
 	if e.File != "" && e.Line > 0 {
 		text += fmt.Sprintf(" (%s:%d", e.File, e.Line)
-		if e.Function != "" {
+		if e.Function != "" && e.Function != "<module>" || len(e.Traceback) > 0 {
 			text += " in " + e.Function
 		}
 		text += ")"

@@ -14,7 +14,7 @@ type ExecraEvent struct {
 	Lineno   int               `json:"lineno"`
 	Args     map[string]string `json:"args"`
 	// ReturnValue is the text of the value; "None" for a function that
-	// returned None, nil for one that an exception ended.
+	// returned None, nil for one that an exception ended, or without values.
 	ReturnValue *string `json:"return_value"`
 	Exception   *string `json:"exception"`
 
@@ -64,8 +64,10 @@ func ExecraLog(t *Trace) []ExecraEvent {
 				event.Args[v.Name] = objects.Text(v.Value, execraValueLimit)
 			}
 		case KindReturn, KindYield:
-			text := objects.Text(e.Value, execraValueLimit)
-			event.ReturnValue = &text
+			if len(e.Value) > 0 {
+				text := objects.Text(e.Value, execraValueLimit)
+				event.ReturnValue = &text
+			}
 		case KindException:
 			text := execraException(e.Exception)
 			event.Exception = &text

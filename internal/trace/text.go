@@ -75,6 +75,13 @@ func (o Objects) reaches(v Value, ref, depth int, seen map[int]bool) bool {
 	return false
 }
 
+// IsReference tells whether v is the object with the reference number ref.
+func IsReference(v Value, ref int) bool {
+	items, _ := list(v)
+	n, isRef := refOf(items)
+	return isRef && n == ref
+}
+
 // Deleted tells whether v says that the variable was deleted.
 func Deleted(v Value) bool { return string(v) == `["DEL"]` }
 

@@ -1,0 +1,176 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/execra/tracefleet/internal/job"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// fixture is a result of a real run, as get --format json printed it, with the
+// sources of its job. Times, sizes and names that differ from run to run were
+// set to fixed ones.
+type fixture struct {
+	Files  map[string]string
+	Result job.Result
+}
+
+func readFixture(t testing.TB, path string) fixture {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f fixture
+	if err := json.Unmarshal(data, &f); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return f
+}
+
+func fixtures(t testing.TB) map[string]fixture {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no fixtures: %v", err)
+	}
+	all := map[string]fixture{}
+	for _, path := range paths {
+		all[strings.TrimSuffix(filepath.Base(path), ".json")] = readFixture(t, path)
+	}
+	return all
+}
+
+func text(t testing.TB, f fixture, o Options) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Text(&out, f.Result, f.Files, o); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got); go test -update writes it anew:\n%s", path, diff)
+	}
+}
+
+func TestTextOfRealRuns(t *testing.T) {
+	t.Parallel()
+	for name, f := range fixtures(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			golden(t, name+".txt", text(t, f, Options{Width: 100, Steps: DefaultSteps}))
+		})
+	}
+}
+
+func TestForms(t *testing.T) {
+	t.Parallel()
+	all := fixtures(t)
+	noSource := all["two_files"]
+	noSource.Files = nil
+	forms := map[string]struct {
+		fixture fixture
+		options Options
+	}{
+		"two_files-color":    {all["two_files"], Options{Width: 80, Color: true}},
+		"two_files-narrow":   {all["two_files"], Options{Width: 40}},
+		"two_files-pipe":     {all["two_files"], Options{}},
+		"two_files-nosource": {noSource, Options{Width: 80}},
+		"two_files-short":    {all["two_files"], Options{Width: 80, Steps: 12}},
+		"recursion-unfolded": {all["recursion"], Options{Width: 80, Unfolded: true}},
+		"hostile-color":      {all["hostile"], Options{Width: 60, Color: true}},
+	}
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			golden(t, name+".txt", text(t, form.fixture, form.options))
+		})
+	}
+}
+
+// TestTextIsHarmless checks, for every run and several widths, that nothing but
+// text and line ends comes out, and that no line is wider than the terminal.
+func TestTextIsHarmless(t *testing.T) {
+	t.Parallel()
+	for name, f := range fixtures(t) {
+		for _, width := range []int{0, 40, 61, 100, 250} {
+			for line := range strings.Lines(text(t, f, Options{Width: width})) {
+				line = strings.TrimSuffix(line, "\n")
+				if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+					t.Errorf("%s, width %d: unprintable at %d of %q", name, width, i, line)
+				}
+				if width > 0 && columns(line) > width {
+					t.Errorf("%s, width %d: %d columns: %q", name, width, columns(line), line)
+				}
+			}
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	text := func(s string) *string { return &s }
+	three := 3
+	limits := job.DefaultLimits()
+	limits.WallMS, limits.CPUMS = 90_000, 1500
+	tests := map[string]struct {
+		result job.Result
+		want   string
+	}{
+		"ok":         {job.Result{Status: job.StatusOK}, "Finished normally."},
+		"exit":       {job.Result{Status: job.StatusExitNonzero, Returncode: &three}, "Exited with code 3."},
+		"signal":     {job.Result{Status: job.StatusSignaled, Signal: text("SIGSEGV")}, "Killed by the signal SIGSEGV."},
+		"wall":       {job.Result{Status: job.StatusTimeLimit, LimitsHit: []job.LimitName{job.HitWall}, Limits: limits}, "Stopped: it was still running after 1m30s, its time limit."},
+		"cpu":        {job.Result{Status: job.StatusTimeLimit, LimitsHit: []job.LimitName{job.HitCPU}, Limits: limits}, "Stopped: it used up its limit of 1.5 s of CPU time."},
+		"memory":     {job.Result{Status: job.StatusMemoryLimit, Limits: limits}, "Stopped: it needed more memory than its limit of 256 MiB."},
+		"stdout":     {job.Result{Status: job.StatusOutputLimit, LimitsHit: []job.LimitName{job.HitStdout}, Limits: limits}, "Stopped: it wrote more than its limit of 1,000,000 bytes to stdout."},
+		"stderr":     {job.Result{Status: job.StatusOutputLimit, LimitsHit: []job.LimitName{job.HitStderr}, Limits: limits}, "Stopped: it wrote more than its limit of 1,000,000 bytes to stderr."},
+		"invalid":    {job.Result{Status: job.StatusResultInvalid, Error: text("No END.")}, "The sandbox gave no usable answer; the program may have broken it. No END."},
+		"canceled":   {job.Result{Status: job.StatusCanceled, Error: text("By a user.")}, "Canceled. By a user."},
+		"rejected":   {job.Result{Status: job.StatusRejected, Error: text("Corrupt.")}, "Refused by the worker. Corrupt."},
+		"system":     {job.Result{Status: job.StatusSystemError, Error: text("Engine down.")}, "The fleet failed, not the program. Engine down."},
+		"unreadable": {job.Result{Status: job.StatusException}, "Ended by an exception that the tracer could not read."},
+		"newer":      {job.Result{Status: "melted"}, "Ended with the status melted."},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Verdict(tt.result); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestEmptyResult renders a result with nothing in it: what a job that never ran has.
+func TestEmptyResult(t *testing.T) {
+	t.Parallel()
+	got := text(t, fixture{Result: job.Result{Status: job.StatusCanceled}}, Options{Width: 80})
+	if want := "✗ Canceled.\n  canceled\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
