@@ -21,7 +21,8 @@
 //   - It forgets to list a queue after data was lost: Consumer lists its queues every minute.
 //   - Its own cancellation becomes a retry: it is never used.
 //
-// Each has a test against a real Redis that fails when the remedy is off.
+// Each has a test against a real Redis. Those of the hook have a control beside them, which shows the
+// fault with the remedy off: when a control fails after an upgrade, its remedy can go.
 //
 // # Keys
 //

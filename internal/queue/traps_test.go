@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -165,6 +166,8 @@ func TestSlotsAreNeverOverdrawn(t *testing.T) {
 		<-release
 		return Report{}, nil
 	})
+	end := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(end) // before the consumer is stopped
 	inRetry := func() int64 {
 		return rdb.ZCard(t.Context(), "asynq:{"+defaultShard(t)+"}:retry").Val()
 	}
@@ -175,7 +178,7 @@ func TestSlotsAreNeverOverdrawn(t *testing.T) {
 	if n := most.Load(); n != 2 {
 		t.Errorf("%d handlers at once, want 2", n)
 	}
-	close(release)
+	end()
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
