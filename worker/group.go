@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/execra/tracefleet/internal/ops"
+)
+
+// errStopped is the cause that ends the parts beside the consumer.
+var errStopped = errors.New("the worker has stopped taking jobs")
+
+// part is something that runs until its context ends.
+type part func(ctx context.Context) error
+
+// consumer is what takes jobs and has them run.
+type consumer interface {
+	// Run takes jobs until ctx ends, and then drains.
+	Run(ctx context.Context) error
+	// Hurry cuts a drain short.
+	Hurry()
+}
+
+// group is everything that runs in a worker.
+type group struct {
+	consumer consumer
+	// beside are needed while the consumer runs, also while it drains.
+	beside  []part
+	checks  *ops.Checks
+	signals <-chan os.Signal
+	log     *zap.Logger
+}
+
+// runGroup runs everything until a signal, the end of ctx or the first error,
+// and returns when nothing runs any more.
+func runGroup(ctx context.Context, g group) error {
+	parts, partsCtx := errgroup.WithContext(ctx)
+	partsCtx, stopParts := context.WithCancelCause(partsCtx)
+	defer stopParts(nil)
+	// The consumer ends before the parts it needs: it has a context of its own.
+	intake, drain := context.WithCancel(context.WithoutCancel(ctx))
+	defer drain()
+	for _, run := range g.beside {
+		parts.Go(func() error {
+			err := run(partsCtx)
+			if err != nil && partsCtx.Err() != nil {
+				g.log.Debug("part ended", zap.Error(err))
+				return nil
+			}
+			return err
+		})
+	}
+	parts.Go(func() error {
+		g.watch(partsCtx, drain)
+		return nil
+	})
+	parts.Go(func() error {
+		defer stopParts(errStopped)
+		return g.consumer.Run(intake)
+	})
+	err := parts.Wait()
+	g.log.Info("worker has stopped")
+	return err
+}
+
+// watch drains at the first signal, the end of ctx or the failure of a part, and
+// hurries at the second signal. It returns when the parts end.
+func (g group) watch(ctx context.Context, drain func()) {
+	select {
+	case <-ctx.Done():
+		g.checks.Drain()
+		drain()
+		return
+	case s := <-g.signals:
+		g.log.Info("worker is draining", zap.Stringer("signal", s))
+		g.checks.Drain()
+		drain()
+	}
+	select {
+	case <-ctx.Done():
+	case s := <-g.signals:
+		g.log.Info("worker is hurrying", zap.Stringer("signal", s))
+		g.consumer.Hurry()
+		<-ctx.Done()
+	}
+}
+
+// reaper removes what dead workers left on an engine.
+type reaper interface {
+	Reap(ctx context.Context) (n int, err error)
+}
+
+// reapEvery is how often leftovers are looked for.
+const reapEvery = time.Minute
+
+// reap looks for leftovers until ctx ends. A failure is no reason to stop: the next look may succeed.
+func reap(ctx context.Context, engine reaper, log *zap.Logger) error {
+	ticker := time.NewTicker(reapEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if n, err := engine.Reap(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("remove what dead workers left", zap.Error(err))
+		} else if n > 0 {
+			log.Info("removed what dead workers left", zap.Int("containers", n))
+		}
+	}
+}

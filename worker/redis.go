@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/execra/tracefleet/internal/cli"
+	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/queue"
+)
+
+// reachTimeout bounds the first questions to Redis.
+const reachTimeout = 10 * time.Second
+
+// redisServer is the Redis that this worker uses, which may be inside it.
+type redisServer struct {
+	client redis.UniversalClient
+	// address is for people: it has no password.
+	address  string
+	embedded *embedded // nil for a real one
+}
+
+// openRedis starts the embedded Redis, if it is wanted, and makes a client.
+func (s *session) openRedis(log *zap.Logger) (*redisServer, error) {
+	server := &redisServer{}
+	target := s.Redis
+	address, wanted, err := embeddedAddress(s.Redis)
+	if err != nil {
+		return nil, err
+	}
+	if wanted {
+		if server.embedded, err = startEmbedded(address); err != nil {
+			return nil, err
+		}
+		target = server.embedded.url()
+		log.Warn("EMBEDDED REDIS: nothing persists; every job and result is lost when this worker stops. It has no password and listens on loopback only",
+			zap.String("redis", target))
+	}
+	if server.client, err = queue.OpenRedis(queue.RedisOptions{URL: target}); err != nil {
+		server.close()
+		return nil, cli.Usagef("--redis: %w", err)
+	}
+	server.address = withoutPassword(target)
+	return server, nil
+}
+
+// embeddedAddress tells whether the embedded Redis is wanted, and where it shall listen.
+func embeddedAddress(redis string) (address string, wanted bool, err error) {
+	rest, wanted := strings.CutPrefix(redis, "embedded")
+	if !wanted {
+		return "", false, nil
+	}
+	if rest == "" {
+		return "127.0.0.1:6379", true, nil
+	}
+	port, err := strconv.ParseUint(strings.TrimPrefix(rest, ":"), 10, 16)
+	if err != nil || rest[0] != ':' {
+		return "", false, cli.Usagef("--redis: must be a URL, embedded, or embedded:PORT, got %q", redis)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", port), true, nil
+}
+
+// withoutPassword is a URL that may be shown.
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "(an address that cannot be read)"
+	}
+	return u.Redacted()
+}
+
+// check refuses a Redis that the fleet cannot rely on.
+func (r *redisServer) check(ctx context.Context, log *zap.Logger) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, reachTimeout, fmt.Errorf("no answer within %s", reachTimeout))
+	defer cancel()
+	facts, err := ledger.CheckServer(ctx, r.client)
+	if err != nil {
+		return cli.Failf(cli.CodeFailed, "cannot work with the Redis at %s: %w. To try things out without one: worker --redis embedded", r.address, err)
+	}
+	if r.embedded != nil {
+		return nil // it was warned of when it was started
+	}
+	for _, warning := range facts.Warnings {
+		log.Warn(warning)
+	}
+	return nil
+}
+
+// run keeps the embedded Redis going, if there is one.
+func (r *redisServer) run(ctx context.Context) error {
+	if r.embedded == nil {
+		return nil
+	}
+	return r.embedded.run(ctx)
+}
+
+// close is safe after a failed start. Nothing is in flight any more, so its errors change nothing.
+func (r *redisServer) close() {
+	if r.client != nil {
+		_ = r.client.Close()
+	}
+	if r.embedded != nil {
+		r.embedded.close()
+	}
+}

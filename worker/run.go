@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/execra/tracefleet/internal/buildinfo"
+	"github.com/execra/tracefleet/internal/cli"
+	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/ops"
+	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/reconcile"
+	"github.com/execra/tracefleet/internal/runner"
+	"github.com/execra/tracefleet/internal/sandbox/docker"
+)
+
+// Run carries the command out: settings, Redis, engine, and then the work.
+func (*runCmd) Run(s *session) (err error) {
+	maxima, err := s.limits()
+	if err != nil {
+		return err
+	}
+	log, err := ops.NewLogger(ops.LogConfig{Format: s.LogFormat, Level: s.LogLevel, Output: zapcore.AddSync(s.stderr)})
+	if err != nil {
+		return cli.Usagef("%w", err)
+	}
+	log = log.With(zap.String("worker", s.workerName()))
+	log.Info("worker is starting", zap.String("build", buildinfo.Get().String()))
+
+	server, err := s.openRedis(log)
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	if err := server.check(s.ctx, log); err != nil {
+		return err
+	}
+	metrics := ops.NewRegistry()
+	engine, err := s.openEngine(docker.NewMetrics(metrics), log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	return s.work(parts{redis: server, engine: engine, maxima: maxima, metrics: metrics, log: log})
+}
+
+// parts are what the work is done with.
+type parts struct {
+	redis   *redisServer
+	engine  *docker.Engine
+	maxima  job.Limits
+	metrics *prometheus.Registry
+	log     *zap.Logger
+}
+
+// work puts the parts together that take jobs and run them, and waits for their end.
+func (s *session) work(p parts) error {
+	book, err := ledger.New(p.redis.client, ledger.Config{Metrics: ledger.NewMetrics(p.metrics), Log: p.log})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = book.Close() }() // its goroutine only waits for messages
+	queueConfig := queue.Config{
+		Concurrency: s.concurrency(), DrainGrace: time.Duration(s.Grace), Retention: time.Duration(s.Retention),
+		Metrics: queue.NewMetrics(p.metrics), Log: p.log,
+	}
+	producer, err := queue.NewProducer(p.redis.client, queueConfig)
+	if err != nil {
+		return err
+	}
+	jobs, err := runner.New(book, p.engine, runner.Config{
+		Worker: s.workerName(), Maxima: p.maxima, Metrics: runner.NewMetrics(p.metrics), Log: p.log,
+	})
+	if err != nil {
+		return err
+	}
+	consumer, err := queue.NewConsumer(p.redis.client, queueConfig, jobs.Handle, p.log)
+	if err != nil {
+		return err
+	}
+	reconciler, err := reconcile.New(p.redis.client, book, producer, reconcile.Config{Metrics: reconcile.NewMetrics(p.metrics), Log: p.log})
+	if err != nil {
+		return err
+	}
+	checks, err := readiness(p.redis.client, p.engine)
+	if err != nil {
+		return err
+	}
+	beside := []part{
+		reconciler.Run,
+		p.redis.run,
+		func(ctx context.Context) error { return reap(ctx, p.engine, p.log) },
+	}
+	if s.Metrics != "" {
+		server, err := ops.Listen(s.ctx, s.Metrics, p.metrics, checks, p.log)
+		if err != nil {
+			return cli.Failf(cli.CodeFailed, "--metrics: %w; name a free address", err)
+		}
+		beside = append(beside, server.Run)
+	}
+	p.log.Info("worker is ready", zap.String("redis", p.redis.address), zap.Int("concurrency", s.concurrency()),
+		zap.String("image", p.engine.Facts().ImageID), zap.String("runtime", p.engine.Facts().OCIRuntime))
+	return runGroup(s.ctx, group{consumer: consumer, beside: beside, checks: checks, signals: s.signals, log: p.log})
+}
+
+// checkTimeout bounds one readiness check.
+const checkTimeout = 5 * time.Second
+
+// readiness says when this worker can take jobs.
+func readiness(rdb redis.UniversalClient, engine *docker.Engine) (*ops.Checks, error) {
+	checks := &ops.Checks{}
+	return checks, errors.Join(
+		checks.Add("redis", checkTimeout, func(ctx context.Context) error { return rdb.Ping(ctx).Err() }),
+		checks.Add("engine", checkTimeout, func(ctx context.Context) error {
+			_, err := engine.Remaining(ctx)
+			return err
+		}),
+	)
+}
