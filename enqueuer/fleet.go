@@ -97,7 +97,7 @@ func (s *session) explain(err error, id string) error {
 	case errors.As(err, &unreachable):
 		return cli.Failf(cli.CodeFailed, "cannot reach Redis at %s: %w. Start it, or try: worker --redis embedded", s.address(), unreachable.err)
 	case errors.Is(err, intake.ErrNotFound):
-		return cli.Failf(cli.CodeNotFound, "there is no job %s: it was never submitted here, or its result was kept long enough", id)
+		return cli.Failf(cli.CodeNotFound, "there is no job %s: it was never submitted here, or its retention is over", id)
 	case errors.Is(err, intake.ErrConflict):
 		return cli.Failf(cli.CodeRefused, "the id %s belongs to a job with other input; choose another id", id)
 	case errors.As(err, &tooLarge):
