@@ -1,0 +1,3 @@
+name = "Ada"
+print("hello, + name)
+print("never")
