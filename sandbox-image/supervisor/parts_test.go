@@ -113,6 +113,42 @@ func TestRelayPassesOnWhatIsThere(t *testing.T) {
 	<-r.done
 }
 
+// reluctant is a worker that takes each frame only after a while.
+type reluctant struct{ bytes.Buffer }
+
+func (r *reluctant) Write(p []byte) (int, error) {
+	<-time.After(2 * coalesce)
+	return r.Buffer.Write(p)
+}
+
+// TestRelayOutlastsItsPatience fills the relay's buffer out of a pipe that
+// gives it a page at a time, while the worker takes longer than coalesce.
+// A read deadline left behind would end the relay and block the program.
+func TestRelayOutlastsItsPatience(t *testing.T) {
+	t.Parallel()
+	src, w := testPipe(t)
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+		t.Fatal(err)
+	}
+	data := bytes.Repeat([]byte("abcdefg"), 40_000)
+	var stream reluctant
+	r := newRelay(wire.Stdout, "stdout")
+	go r.run(src, 1<<20, &frameWriter{w: &stream}, make(chan string, 2))
+	written := make(chan error, 1)
+	go func() {
+		_, err := w.Write(data)
+		written <- errors.Join(err, w.Close())
+	}()
+	<-r.done
+	_ = src.Close() // a writer that is still blocked gets an error
+	if err := <-written; err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	if r.total != int64(len(data)) {
+		t.Errorf("relayed %d bytes, want %d", r.total, len(data))
+	}
+}
+
 func TestFeedToleratesReaders(t *testing.T) {
 	t.Parallel()
 	r, w := testPipe(t)

@@ -77,8 +77,10 @@ func (r *relay) gather(src *os.File) (int, error) {
 		more, err = src.Read(r.buf[n:])
 		n += more
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = src.SetReadDeadline(time.Time{})
+	// However the gathering ended: a deadline that is left would end the next
+	// read, and with it the relay.
+	if clearErr := src.SetReadDeadline(time.Time{}); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		err = clearErr
 	}
 	return n, err
 }
