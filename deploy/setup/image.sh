@@ -19,7 +19,7 @@ architecture=$(docker version --format '{{.Server.Arch}}')
 CGO_ENABLED=0 GOOS=linux GOARCH=$architecture go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$context/supervisor" ./sandbox-image/supervisor
 cp sandbox-image/Dockerfile sandbox-image/assemble.sh "$context/"
 cp -R sandbox-image/tracer "$context/tracer"
-find "$context/tracer" \( -name tests -o -name __pycache__ -o -name '*.pyc' -o -name '.*_cache' \) -prune -exec rm -rf {} +
+find "$context/tracer" \( -name tests -o -name testdata -o -name '*_test.go' -o -name __pycache__ -o -name '*.pyc' -o -name '.*_cache' \) -prune -exec rm -rf {} +
 # The same input gives the same image whatever the umask of the checkout.
 chmod -R u=rwX,go=rX "$context"
 chmod 755 "$context/supervisor"
