@@ -31,14 +31,6 @@ type verdict struct {
 	hits       []job.LimitName
 }
 
-// The words that END has for why the supervisor killed the program.
-const (
-	killedWall   = "wall"
-	killedCPU    = "cpu"
-	killedStdout = "stdout"
-	killedStderr = "stderr"
-)
-
 // classify decides how a run ended. It is pure. Of the statuses that hold, the
 // first in job.Statuses wins; every limit that was met is listed whatever the status.
 //
@@ -48,7 +40,7 @@ const (
 func classify(l job.Limits, o sandbox.Outcome, t testimony, canceled bool) verdict {
 	end, fault := o.End, o.Invalid
 	if end != nil && fault == "" {
-		fault = endFault(*end)
+		fault = end.Fault()
 	}
 	if fault != "" || end == nil {
 		end = nil
@@ -122,13 +114,13 @@ func limitsHit(l job.Limits, o sandbox.Outcome, end *wire.EndInfo, t testimony) 
 	}
 	if end != nil {
 		died := func(s syscall.Signal) bool { return !end.Exited && end.Signal == int(s) }
-		met[job.HitWall] = met[job.HitWall] || end.Killed == killedWall
+		met[job.HitWall] = met[job.HitWall] || end.Killed == wire.KilledWall
 		// The kernel's own limit on CPU time backs up the supervisor's.
-		met[job.HitCPU] = end.Killed == killedCPU || died(unix.SIGXCPU) && end.CPUMS >= l.CPUMS
+		met[job.HitCPU] = end.Killed == wire.KilledCPU || died(unix.SIGXCPU) && end.CPUMS >= l.CPUMS
 		met[job.HitMemory] = met[job.HitMemory] || end.OOMKills > 0
 		met[job.HitProcesses] = end.ForksRefused > 0
-		met[job.HitStdout] = met[job.HitStdout] || end.Killed == killedStdout || end.StdoutBytes > l.OutputBytes
-		met[job.HitStderr] = met[job.HitStderr] || end.Killed == killedStderr || end.StderrBytes > l.OutputBytes
+		met[job.HitStdout] = met[job.HitStdout] || end.Killed == wire.KilledStdout || end.StdoutBytes > l.OutputBytes
+		met[job.HitStderr] = met[job.HitStderr] || end.Killed == wire.KilledStderr || end.StderrBytes > l.OutputBytes
 		met[job.HitFileSize] = died(unix.SIGXFSZ)
 	}
 	for _, h := range t.hits {
@@ -158,25 +150,6 @@ func floodedStreams(hits []job.LimitName) string {
 
 // canceledText is the error of a job that a user canceled while a worker had it.
 const canceledText = "Code execution was canceled by a user."
-
-// maxSignal is the largest number of a signal on Linux.
-const maxSignal = 64
-
-// endFault says what is wrong with a report that no honest supervisor writes, or nothing.
-func endFault(e wire.EndInfo) string {
-	switch {
-	case e.Exited && (e.ExitCode < 0 || e.ExitCode > 255):
-		return "its report has an exit status that cannot be"
-	case !e.Exited && (e.Signal < 1 || e.Signal > maxSignal):
-		return "its report has a signal that cannot be"
-	case !slices.Contains([]string{"", killedWall, killedCPU, killedStdout, killedStderr}, e.Killed):
-		return "its report has an unknown reason for the end"
-	case e.OOMKills < -1, e.ForksRefused < -1, e.WallMS < 0, e.CPUMS < 0, e.MaxMemoryBytes < 0, e.MaxProcesses < 0,
-		e.StdoutBytes < 0, e.StderrBytes < 0:
-		return "its report has a count that cannot be"
-	}
-	return ""
-}
 
 // signalName gives a signal's name; the nameless ones count from SIGRTMIN, as in kill -l.
 func signalName(n int) string {

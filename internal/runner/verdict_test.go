@@ -93,11 +93,11 @@ func TestClassify(t *testing.T) {
 
 		{"no report", sandbox.Outcome{}, raised, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: it ended without a report."}},
 		{"nonsense", sandbox.Outcome{Invalid: "unknown frame\ntype 'Q'", End: exited(0)}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: unknown frame type 'Q'."}},
-		{"an exit status that cannot be", sandbox.Outcome{End: exited(256)}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: its report has an exit status that cannot be."}},
-		{"a signal that cannot be", sandbox.Outcome{End: killedBy(65)}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: its report has a signal that cannot be."}},
-		{"neither exit nor signal", sandbox.Outcome{End: &wire.EndInfo{}}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: its report has a signal that cannot be."}},
-		{"an unknown reason", sandbox.Outcome{End: supervisorKilled("boredom")}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: its report has an unknown reason for the end."}},
-		{"a negative count", sandbox.Outcome{End: with(exited(0), func(e *wire.EndInfo) { e.CPUMS = -1 })}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: its report has a count that cannot be."}},
+		{"an exit status that cannot be", sandbox.Outcome{End: exited(256)}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: END with exit code 256."}},
+		{"a signal that cannot be", sandbox.Outcome{End: killedBy(65)}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: END with signal 65."}},
+		{"neither exit nor signal", sandbox.Outcome{End: &wire.EndInfo{}}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: END with signal 0."}},
+		{"an unknown reason", sandbox.Outcome{End: supervisorKilled("boredom")}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: END with an unknown reason to kill."}},
+		{"a negative count", sandbox.Outcome{End: with(exited(0), func(e *wire.EndInfo) { e.CPUMS = -1 })}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: END with negative counts."}},
 
 		{"canceled", sandbox.Outcome{Interrupted: true}, testimony{}, true, want{status: "canceled", err: "Code execution was canceled by a user."}},
 		{"canceled goes before memory", sandbox.Outcome{Interrupted: true, EngineOOM: true}, testimony{}, true, want{status: "canceled", err: "Code execution was canceled by a user.", hits: []job.LimitName{"memory"}}},

@@ -35,9 +35,10 @@
 //
 // Cancelling the ctx of Launch abandons the launch: what was started is
 // removed, and the error matches ctx's. Cancelling the ctx of Run kills the
-// program at once, without asking it or its supervisor: the Outcome has
-// Interrupted set and holds the output that had arrived. Clean-up never runs
-// under the caller's ctx.
+// program at once: the Outcome has Interrupted set and holds the output that
+// had arrived. Whether it holds the trace and a report as well depends on the
+// inside, which gets a fraction of a second for it before the outside kills
+// everything. Clean-up never runs under the caller's ctx.
 //
 // # Closing
 //

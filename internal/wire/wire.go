@@ -8,6 +8,8 @@
 // itself is broken. Whatever comes from a sandbox is hostile input.
 package wire
 
+import "fmt"
+
 // Version is the version of the protocol; READY carries it.
 const Version = 1
 
@@ -90,9 +92,9 @@ type EndInfo struct {
 	Exited   bool `json:"exited"`
 	ExitCode int  `json:"exit_code"`
 	Signal   int  `json:"signal"`
-	// Killed is the first limit that the program passed and was killed for: "",
-	// "wall", "cpu", "stdout" or "stderr". A stream that went over its cap is
-	// named also when the program ended before it could be killed.
+	// Killed is what the program was killed for first, one of the Killed
+	// constants. A stream that went over its cap is named also when the program
+	// ended before it could be killed.
 	Killed string `json:"killed"`
 	// OOMKills counts the processes of this sandbox that the kernel killed
 	// for memory; -1 when the supervisor could not read it.
@@ -116,4 +118,39 @@ type EndInfo struct {
 // FailInfo is the payload of FAIL, as JSON: the sandbox is broken, not the program.
 type FailInfo struct {
 	Error string `json:"error"`
+}
+
+// The reasons of EndInfo.Killed.
+const (
+	KilledNot    = ""
+	KilledWall   = "wall"
+	KilledCPU    = "cpu"
+	KilledStdout = "stdout"
+	KilledStderr = "stderr"
+	// KilledHangup: the worker closed its end of the connection while the
+	// program ran. It is how a worker ends a run early and still gets the trace,
+	// and what happens when a worker dies.
+	KilledHangup = "hangup"
+)
+
+// maxSignal is the largest number of a signal on Linux.
+const maxSignal = 64
+
+// Fault says what is wrong with a report that no honest supervisor writes; it
+// is empty when nothing is.
+func (e EndInfo) Fault() string {
+	switch {
+	case e.Exited && (e.ExitCode < 0 || e.ExitCode > 255):
+		return fmt.Sprintf("END with exit code %d", e.ExitCode)
+	case !e.Exited && (e.Signal < 1 || e.Signal > maxSignal):
+		return fmt.Sprintf("END with signal %d", e.Signal)
+	case e.OOMKills < -1, e.ForksRefused < -1, e.WallMS < 0, e.CPUMS < 0, e.MaxMemoryBytes < 0, e.MaxProcesses < 0,
+		e.StdoutBytes < 0, e.StderrBytes < 0:
+		return "END with negative counts"
+	}
+	switch e.Killed {
+	case KilledNot, KilledWall, KilledCPU, KilledStdout, KilledStderr, KilledHangup:
+		return ""
+	}
+	return "END with an unknown reason to kill"
 }

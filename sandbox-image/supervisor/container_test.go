@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"strconv"
@@ -126,6 +127,38 @@ func TestWallLimit(t *testing.T) {
 				t.Errorf("stdout: got %q, want what was said before the end", got.stdout)
 			}
 		})
+	}
+}
+
+// TestHangup has the worker close its end while the program runs, as it does
+// to cancel a job and as the engine does for it when it dies.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	b := startBox(t, boxOptions{})
+	payload, err := json.Marshal(aJob("print('START', flush=True)\nimport time; time.sleep(60)"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := wire.WriteFrame(b.stdin, wire.Job, payload); err != nil {
+		t.Fatal(err)
+	}
+	first, err := b.dec.Next()
+	if err != nil || first.Type != wire.Stdout {
+		t.Fatalf("got a %q frame, %v, want the program's first line", byte(first.Type), err)
+	}
+	if err := b.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := b.collect(start)
+	if got.end == nil || got.end.Killed != wire.KilledHangup || got.end.Signal != 9 {
+		t.Fatalf("got %+v, want killed for the hangup", got.end)
+	}
+	if got.took > 10*time.Second || len(got.trace[wire.AreaEvents]) == 0 {
+		t.Errorf("got %d bytes of events after %v, want the trace at once", len(got.trace[wire.AreaEvents]), got.took)
+	}
+	if err := b.wait(); err != nil {
+		t.Errorf("container: %v", err)
 	}
 }
 

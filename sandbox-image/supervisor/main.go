@@ -72,7 +72,7 @@ func supervise(in io.Reader, out *frameWriter) error {
 	if err := out.sendJSON(wire.Ready, ready); err != nil {
 		return err
 	}
-	info, err := awaitJob(in, r)
+	info, hangup, err := awaitJob(in, r)
 	if errors.Is(err, io.EOF) {
 		return nil // the worker needs this sandbox no more
 	}
@@ -80,7 +80,7 @@ func supervise(in io.Reader, out *frameWriter) error {
 		return err
 	}
 	s := session{python: python, reaper: r, out: out, stdout: stdout, stderr: stderr,
-		meter: newMeter(cg, r), killAll: killEverything}
+		meter: newMeter(cg, r), killAll: killEverything, hangup: hangup}
 	return s.run(info)
 }
 
@@ -118,22 +118,29 @@ func warmThreads(total int64) {
 }
 
 // awaitJob reads the JOB frame. It returns io.EOF when the worker hung up
-// without one, and an error when the interpreter died while waiting.
-func awaitJob(in io.Reader, r *reaper) (wire.JobInfo, error) {
+// without one, and an error when the interpreter died while waiting. After a job,
+// hangup is closed when the worker closes its end, or sends what it must not.
+func awaitJob(in io.Reader, r *reaper) (info wire.JobInfo, hangup <-chan struct{}, err error) {
 	type answer struct {
 		info wire.JobInfo
 		err  error
 	}
 	got := make(chan answer, 1)
+	gone := make(chan struct{})
 	go func() {
-		info, err := readJob(bufio.NewReader(in))
+		from := bufio.NewReader(in)
+		info, err := readJob(from)
 		got <- answer{info, err}
+		if err == nil {
+			_, _ = from.ReadByte()
+		}
+		close(gone)
 	}()
 	select {
 	case a := <-got:
-		return a.info, a.err
+		return a.info, gone, a.err
 	case e := <-r.main:
-		return wire.JobInfo{}, fmt.Errorf("the interpreter died while waiting for a job: %s", describe(e.status))
+		return wire.JobInfo{}, nil, fmt.Errorf("the interpreter died while waiting for a job: %s", describe(e.status))
 	}
 }
 

@@ -21,13 +21,9 @@ type session struct {
 	stderr  *relay
 	meter   *meter
 	killAll func()
+	// hangup is closed when the worker wants the job no more, or is dead.
+	hangup <-chan struct{}
 }
-
-// The reasons of EndInfo.Killed.
-const (
-	killedWall = "wall"
-	killedCPU  = "cpu"
-)
 
 // run hands the job to the interpreter and returns when END is out.
 func (s *session) run(info wire.JobInfo) error {
@@ -121,19 +117,23 @@ func (s *session) watch(info wire.JobInfo, start time.Time, past <-chan string) 
 		s.killAll()
 	}
 	limit := time.Duration(info.CPUMS) * time.Millisecond
+	hangup := s.hangup
 	for {
 		select {
 		case end = <-s.reaper.main:
 			return killed, end
 		case <-wall.C:
-			kill(killedWall)
+			kill(wire.KilledWall)
 		case name := <-past:
 			kill(name)
+		case <-hangup:
+			hangup = nil
+			kill(wire.KilledHangup)
 		case <-look.C:
 			s.meter.sample()
 			left := limit - s.meter.cpu()
 			if left < 0 {
-				kill(killedCPU)
+				kill(wire.KilledCPU)
 			}
 			look.Reset(nextLook(left, time.Since(start)))
 		case <-unkillable:

@@ -91,18 +91,8 @@ func (c *collector) report(payload []byte) string {
 	if err := json.Unmarshal(payload, &end); err != nil {
 		return "END is not readable"
 	}
-	switch {
-	case end.Exited && (end.ExitCode < 0 || end.ExitCode > 255):
-		return fmt.Sprintf("END with exit code %d", end.ExitCode)
-	case !end.Exited && (end.Signal < 1 || end.Signal > 64):
-		return fmt.Sprintf("END with signal %d", end.Signal)
-	case end.WallMS < 0 || end.CPUMS < 0 || end.StdoutBytes < 0 || end.StderrBytes < 0:
-		return "END with negative counts"
-	}
-	switch end.Killed {
-	case "", "wall", "cpu", "stdout", "stderr":
-	default:
-		return "END with an unknown reason to kill"
+	if fault := end.Fault(); fault != "" {
+		return fault
 	}
 	c.end = &end
 	return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -11,6 +12,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/sandbox"
 	"github.com/execra/tracefleet/internal/sandbox/sandboxtest"
+	"github.com/execra/tracefleet/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,5 +79,24 @@ func TestOpenReportsFacts(t *testing.T) {
 	}
 	if len(f.ImageID) != len("sha256:")+64 {
 		t.Errorf("got image id %q, want a digest", f.ImageID)
+	}
+}
+
+// TestCancelKeepsTheTrace cancels a real run after its first line: the
+// supervisor ends it and hands over what there is.
+func TestCancelKeepsTheTrace(t *testing.T) {
+	t.Parallel()
+	b := start(t, open(t, nil), job.DefaultLimits())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	out, err := b.Run(ctx, program("import time\nprint('before', flush=True)\ntime.sleep(60)\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !out.Interrupted || out.End == nil || out.End.Killed != wire.KilledHangup {
+		t.Errorf("got interrupted %v, end %+v; want a report of the hangup", out.Interrupted, out.End)
+	}
+	if string(out.Stdout.Data) != "before\n" || len(out.Memory[wire.AreaEvents]) == 0 {
+		t.Errorf("got stdout %q and %d bytes of events, want both kept", out.Stdout.Data, len(out.Memory[wire.AreaEvents]))
 	}
 }

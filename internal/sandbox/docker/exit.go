@@ -44,6 +44,13 @@ func (b *box) kill(ctx context.Context) error {
 	return b.e.failed(opKill, err)
 }
 
+// hangUp closes the sandbox's input, which its supervisor takes as the order to
+// end the program. It tells whether that could be done.
+func (b *box) hangUp() bool {
+	half, ok := b.conn.(interface{ CloseWrite() error })
+	return ok && half.CloseWrite() == nil
+}
+
 // exited returns how the container ended, nil when it has not, or when that
 // could not be found out.
 func (b *box) exited() *container.WaitResponse {

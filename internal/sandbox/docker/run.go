@@ -21,6 +21,9 @@ const (
 	deadlineSlack = 500 * time.Millisecond
 	// settleTime is how long what a dead program left may take to arrive.
 	settleTime = 10 * time.Second
+	// hangupTime is how long the supervisor has to end a cancelled run itself,
+	// and so keep its trace, before the container is killed.
+	hangupTime = 400 * time.Millisecond
 )
 
 // ending is why a run was cut short from outside the sandbox.
@@ -56,7 +59,7 @@ func (b *box) run(ctx context.Context, j job.Job) (sandbox.Outcome, error) {
 	if err != nil {
 		return sandbox.Outcome{}, fmt.Errorf("encode job: %w", err)
 	}
-	r := &run{b: b, got: newCollector(j.Limits)}
+	r := &run{b: b, got: newCollector(j.Limits), collected: make(chan struct{})}
 	if err := b.begin(j.Limits, func(why ending) { r.interrupt(ctx, why) }); err != nil {
 		return sandbox.Outcome{}, err
 	}
@@ -78,6 +81,8 @@ type run struct {
 	deadline *time.Timer
 	// ended is when END came, or the stream was over.
 	ended time.Time
+	// collected is closed when nothing is read any more.
+	collected chan struct{}
 
 	mu   sync.Mutex
 	why  ending // the first reason to end the run from outside
@@ -100,6 +105,7 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		sent <- err
 	}()
 	cause := r.collect(ctx)
+	close(r.collected)
 	if r.ended.IsZero() {
 		r.ended = time.Now()
 	}
@@ -114,8 +120,12 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		return out, sandbox.ErrClosed
 	case r.got.fail != nil:
 		return out, r.got.fail
+	case out.End != nil && out.End.Killed == wire.KilledHangup && why != endCanceled:
+		return out, errors.New("the engine closed the sandbox's input")
 	case out.End != nil:
-		return out, nil // it came to its end, whatever was under way to end it
+		// It came to its end, whatever was under way to end it.
+		out.Interrupted = out.End.Killed == wire.KilledHangup
+		return out, nil
 	case why == endCanceled:
 		out.Interrupted = true
 		return out, nil
@@ -157,8 +167,10 @@ func (r *run) settle() ending {
 	return why
 }
 
-// interrupt kills the container at once, and lets what it had written arrive
-// for a bounded time. Only the first reason counts. It does not block.
+// interrupt kills the container, and lets what it had written arrive for a
+// bounded time. A cancelled run is hung up first: a supervisor that is well kills
+// the program at once and still hands over the trace. Only the first reason
+// counts. It does not block.
 func (r *run) interrupt(ctx context.Context, why ending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,16 +178,35 @@ func (r *run) interrupt(ctx context.Context, why ending) {
 		return
 	}
 	r.why = why
+	patience := time.Duration(0)
+	if why == endCanceled && r.b.hangUp() {
+		patience = hangupTime
+	}
 	// A conn that takes no deadline is broken, and so does not block.
-	_ = r.b.conn.SetDeadline(time.Now().Add(r.b.e.cfg.KillTimeout))
+	_ = r.b.conn.SetDeadline(time.Now().Add(patience + r.b.e.cfg.KillTimeout))
 	r.kill.Add(1)
 	go func() {
 		defer r.kill.Done()
+		if patience > 0 && r.hasEnded(patience) {
+			return
+		}
 		if err := r.b.kill(ctx); err != nil {
 			// Close removes it by force and tells when that fails too.
 			r.b.e.log.Warn("sandbox not killed", zap.String("container_id", r.b.id), zap.Error(err))
 		}
 	}()
+}
+
+// hasEnded waits for the end of the reading, at most for d.
+func (r *run) hasEnded(d time.Duration) bool {
+	patience := time.NewTimer(d)
+	defer patience.Stop()
+	select {
+	case <-r.collected:
+		return true
+	case <-patience.C:
+		return false
+	}
 }
 
 // collect reads frames until the report, the end of the stream, or nonsense.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/sandbox"
+	"github.com/execra/tracefleet/internal/wire"
 )
 
 // lifeCase is one case about the life of a sandbox.
@@ -63,7 +64,7 @@ func cancelMidRun(t *testing.T, l sandbox.Launcher) {
 	if err != nil {
 		t.Fatalf("Run: %v", err)
 	}
-	if !out.Interrupted || out.End != nil || out.DeadlineHit || out.Invalid != "" {
+	if !out.Interrupted || !hungUp(out) || out.DeadlineHit || out.Invalid != "" {
 		t.Errorf("got interrupted %v, end %+v, deadline hit %v, invalid %q; want interrupted and nothing else",
 			out.Interrupted, out.End, out.DeadlineHit, out.Invalid)
 	}
@@ -74,12 +75,18 @@ func cancelMidRun(t *testing.T, l sandbox.Launcher) {
 	}
 }
 
+// hungUp tells whether the report of a cancelled run is one: none, when the
+// sandbox was killed, or that the program was killed for the cancellation.
+func hungUp(out sandbox.Outcome) bool {
+	return out.End == nil || out.End.Killed == wire.KilledHangup
+}
+
 func cancelledBefore(t *testing.T, l sandbox.Launcher) {
 	s := launch(t, l, job.DefaultLimits())
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	out, err := s.Run(ctx, newJob(hangProgram))
-	if err != nil || !out.Interrupted || out.End != nil {
+	if err != nil || !out.Interrupted || !hungUp(out) {
 		t.Errorf("got interrupted %v, end %+v, error %v; want interrupted", out.Interrupted, out.End, err)
 	}
 }
