@@ -62,7 +62,7 @@ up: build image ## Start the whole fleet with Compose; SCALE=worker=3 for more w
 
 .PHONY: down
 down: ## Stop the Compose fleet; its data is kept
-	@if docker compose version >/dev/null 2>&1; then docker compose down; else docker-compose down; fi
+	@deploy/compose/down.sh
 
 .PHONY: clean
 clean: ## Remove what was built here; images and the engine stay

@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+. deploy/setup/lib.sh
 say() { printf 'up: %s\n' "$*"; }
 
 # compose runs Compose v2 where the client has it, else v1.29.
@@ -13,33 +14,46 @@ compose() {
   if docker compose version >/dev/null 2>&1; then docker compose "$@"; else docker-compose "$@"; fi
 }
 
-have() { docker image inspect "$1" >/dev/null 2>&1; }
+have_image() { docker image inspect "$1" >/dev/null 2>&1; }
+
+# build runs a docker build and shows what it printed only when it failed.
+build() { # build TAG ARGUMENTS…
+  local tag=$1 log
+  shift
+  log=$(mktemp)
+  if ! docker_build --tag "$tag" "$@" >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
+    rm -f "$log"
+    stop "$tag could not be built" "the last lines of the build are above"
+  fi
+  rm -f "$log"
+  say "$tag built"
+}
 
 # binary_image builds a FROM scratch image around one static binary.
 binary_image() { # binary_image BINARY TAG
   local context
   context=$(mktemp -d)
   cp "$1" "$context/program"
-  docker build --quiet --tag "$2" --file deploy/compose/binary.Dockerfile "$context" >/dev/null
+  build "$2" --file deploy/compose/binary.Dockerfile "$context"
   rm -rf "$context"
-  say "$2 built"
 }
 
 for name in worker enqueuer; do
   binary_image "bin/$name" "tracefleet/$name:latest"
 done
 
-if have "${TRACEFLEET_REDIS_IMAGE:-tracefleet/redis:7}"; then
+if have_image "${TRACEFLEET_REDIS_IMAGE:-tracefleet/redis:7}"; then
   say "redis image: already there"
 elif docker pull --quiet redis:7-bookworm >/dev/null 2>&1; then
   docker tag redis:7-bookworm tracefleet/redis:7
   say "redis image: pulled"
 else
   say "redis image: no registry answers, building it from the Debian base"
-  docker build --quiet --network host --tag tracefleet/redis:7 --file deploy/compose/redis.Dockerfile deploy/compose >/dev/null
+  build tracefleet/redis:7 --network host --file deploy/compose/redis.Dockerfile deploy/compose
 fi
 
-if have "${TRACEFLEET_ASYNQMON_IMAGE:-tracefleet/asynqmon:0.7.2}"; then
+if have_image "${TRACEFLEET_ASYNQMON_IMAGE:-tracefleet/asynqmon:0.7.2}"; then
   say "asynqmon image: already there"
 elif docker pull --quiet hibiken/asynqmon:0.7.2 >/dev/null 2>&1; then
   docker tag hibiken/asynqmon:0.7.2 tracefleet/asynqmon:0.7.2
@@ -56,7 +70,6 @@ if [ -z "${REDIS_PASSWORD:-}" ] && ! grep -qs '^REDIS_PASSWORD=' .env; then
   say "made a password for Redis in .env"
 fi
 
-# Compose warns of profiles' images otherwise; the enqueuer is run on demand.
 compose up --detach --remove-orphans "$@"
 compose ps
 say "dashboard: http://127.0.0.1:${TRACEFLEET_ASYNQMON_PORT:-8081}"
