@@ -40,7 +40,7 @@ type verdict struct {
 func classify(l job.Limits, o sandbox.Outcome, t testimony, canceled bool) verdict {
 	end, fault := o.End, o.Invalid
 	if end != nil && fault == "" {
-		fault = end.Fault()
+		fault = reportFault(*end, canceled || o.DeadlineHit)
 	}
 	if fault != "" || end == nil {
 		end = nil
@@ -100,7 +100,7 @@ func memoryKilled(o sandbox.Outcome, end *wire.EndInfo) bool {
 	if end == nil {
 		return o.EngineOOM
 	}
-	killed := !end.Exited && end.Signal == int(unix.SIGKILL) && end.Killed == ""
+	killed := !end.Exited && end.Signal == int(unix.SIGKILL) && end.Killed == wire.KilledNot
 	return killed && !o.DeadlineHit && (end.OOMKills > 0 || o.EngineOOM)
 }
 
@@ -150,6 +150,14 @@ func floodedStreams(hits []job.LimitName) string {
 
 // canceledText is the error of a job that a user canceled while a worker had it.
 const canceledText = "Code execution was canceled by a user."
+
+// reportFault says why a report cannot be used, or nothing. stopped is true when the worker ended the run itself.
+func reportFault(e wire.EndInfo, stopped bool) string {
+	if e.Killed == wire.KilledHangup && !stopped {
+		return "it stopped because the worker hung up, which it did not"
+	}
+	return e.Fault()
+}
 
 // signalName gives a signal's name; the nameless ones count from SIGRTMIN, as in kill -l.
 func signalName(n int) string {

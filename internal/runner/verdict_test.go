@@ -100,6 +100,9 @@ func TestClassify(t *testing.T) {
 		{"a negative count", sandbox.Outcome{End: with(exited(0), func(e *wire.EndInfo) { e.CPUMS = -1 })}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: END with negative counts."}},
 
 		{"canceled", sandbox.Outcome{Interrupted: true}, testimony{}, true, want{status: "canceled", err: "Code execution was canceled by a user."}},
+		{"canceled, with a report", sandbox.Outcome{Interrupted: true, End: supervisorKilled("hangup")}, testimony{}, true, want{status: "canceled", err: "Code execution was canceled by a user."}},
+		{"the worker's deadline, with a report", sandbox.Outcome{DeadlineHit: true, End: supervisorKilled("hangup")}, testimony{}, false, want{status: "time_limit", err: wallText, hits: []job.LimitName{"wall"}}},
+		{"a hang-up that never was", sandbox.Outcome{End: supervisorKilled("hangup")}, testimony{}, false, want{status: "result_invalid", err: "The sandbox gave no usable report of the run: it stopped because the worker hung up, which it did not."}},
 		{"canceled goes before memory", sandbox.Outcome{Interrupted: true, EngineOOM: true}, testimony{}, true, want{status: "canceled", err: "Code execution was canceled by a user.", hits: []job.LimitName{"memory"}}},
 
 		{"processes", sandbox.Outcome{End: with(exited(0), func(e *wire.EndInfo) { e.ForksRefused = 7 })}, testimony{}, false, want{status: "ok", code: 0, hits: []job.LimitName{"processes"}}},
