@@ -21,27 +21,51 @@ program's code), ``recorder`` (the ``sys.monitoring`` callbacks), ``failure`` (r
 exception). Only ``recorder`` and ``values`` are specific to this implementation.
 """
 
-from __future__ import annotations
-
+import builtins
 import os
 import sys
 
-READY_EXIT = 70
+FAILED = 70
 """Exit status when the tracer itself cannot start; the program has not run then."""
 
+MODULES = (
+    "memory", "raw", "loops", "codes", "values", "failure", "events", "raising", "attachment", "recorder",
+    "recursion", "streams", "control", "process", "session",
+)
+"""The tracer's modules, each after those that it imports."""
 
-def start() -> None:
+
+def start():
+    # type: () -> None
     """Wait for the order and prepare the interpreter for the program.
 
-    Never raises: ``site`` would print an error and run the program untraced.
+    Never raises: ``site`` would print an error and run the program untraced. Does nothing in a
+    subinterpreter, which starts with the same options.
     """
     loaded = set(sys.modules) - {__name__}
     try:
-        from . import session
+        import _interpreters
 
-        session.begin()
-    except BaseException as error:  # noqa: BLE001 - the process ends here
+        if _interpreters.get_current()[0] == 0:
+            _load()
+            sys.modules[__name__ + ".session"].begin()
+    except BaseException as error:  # the process ends here
         os.write(2, f"tracer: cannot start: {type(error).__name__}: {error}\n".encode())
-        os._exit(READY_EXIT)
+        os._exit(FAILED)
     for name in set(sys.modules) - loaded:
         del sys.modules[name]
+
+
+def _load():
+    # type: () -> None
+    """Load the tracer's modules with a private copy of the builtins, which the program cannot change."""
+    private = dict(vars(builtins))
+    loader_of = type(__loader__)
+    for name in MODULES:
+        full = f"{__name__}.{name}"
+        loader = loader_of(full, f"{__path__[0]}/{name}.py")
+        module = type(sys)(full)
+        vars(module).update(__builtins__=private, __package__=__name__)
+        sys.modules[full] = module
+        exec(loader.get_code(full), vars(module))
+        setattr(sys.modules[__name__], name, module)

@@ -32,7 +32,7 @@ class Facts:
 
     ``lines`` gives the counter of a line, negative where LINE events also have ``probes``: counters by
     offset. ``arrivals`` gives the counter of jumps and branches that arrive at an offset, ``callers``
-    that of calls from the function with a number.
+    that of calls from another function.
     """
 
     __slots__ = ("arrivals", "callers", "calls", "line", "lines", "number", "probes")
@@ -45,7 +45,7 @@ class Facts:
         self.lines: dict[int, int] = {}
         self.probes: dict[int, int] = {}
         self.arrivals: dict[int, int] = {}
-        self.callers: dict[int, int] = {}
+        self.callers: dict[Facts, int] = {}
 
 
 class Codes:
@@ -105,7 +105,7 @@ class Codes:
         if not slot or not self._write(f'["edge",{caller.number},{callee.number},{slot}]'):
             self._counters[UNKNOWN] += 1
             slot = NOWHERE
-        callee.callers[caller.number] = slot
+        callee.callers[caller] = slot
         return slot
 
     def is_included(self, filename: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import islice
 from time import perf_counter_ns
 from types import FrameType
@@ -12,6 +13,7 @@ from .values import Encoder, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .codes import Facts
@@ -25,19 +27,20 @@ MAX_OBJECTS = 48
 MAX_MESSAGE = 200
 OPTIMIZED = 0x1
 """Flag of code whose variables are not in a dictionary."""
-LOCALS = type((lambda: __import__("sys")._getframe().f_locals)())
+LOCALS = type((lambda: sys._getframe().f_locals)())
 """The type of ``f_locals`` of a function's frame: a view that copies nothing."""
 
 
 class Events:
     """Writes events until the budget of events or the area's bytes are used up."""
 
-    def __init__(self, memory: Memory, budget: int, with_values: bool) -> None:
-        """``budget`` is the number of events there is room for."""
+    def __init__(self, memory: Memory, budget: int, with_values: bool, closed: Callable[[], None]) -> None:
+        """``budget`` is the number of events there is room for; ``closed`` is called when there is none left."""
         self.room = budget
         self._append = memory.writer(EVENTS)
         self._counters = memory.counters
         self._with_values = with_values
+        self._closed = closed
         self._encoder = Encoder(memory.counters)
         # By the frame's id: its number, what was last said of its variables, its function, its last line.
         self.frames: dict[int, list[Any]] = {}
@@ -53,6 +56,7 @@ class Events:
         self._counters[STOPPED] = cause
         self.frames.clear()
         self._encoder.clear()
+        self._closed()
 
     def add(
         self, kind: int, facts: Facts, frame: FrameType, line: int | None, depth: int, thread: int,
@@ -113,8 +117,7 @@ class Events:
     def _changes(self, frame: FrameType, before: dict[str, str], found: Found) -> list[str]:
         """Return the variables that differ from ``before``, names and values in turn, and update it."""
         variables = frame.f_locals
-        of_function = type(variables) is LOCALS
-        if not of_function and type(variables) is not dict:
+        if type(variables) is not LOCALS and type(variables) is not dict:
             return []  # a mapping of the program's own
         if len(variables) > MAX_VARIABLES:
             self._counters[SHORTENED] += 1
@@ -122,8 +125,8 @@ class Events:
         changes: list[str] = []
         current = 0
         for name, value in list(islice(variables.items(), MAX_VARIABLES)):
-            if type(name) is not str or (name[:2] == "__" and not of_function):
-                continue
+            if type(name) is not str or (name[:2] == "__" and name[-2:] == "__"):
+                continue  # what the interpreter keeps there
             current += 1
             text = encode(value, found)
             if before.get(name) != text:

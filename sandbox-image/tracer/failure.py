@@ -43,6 +43,9 @@ def message(error: BaseException) -> str:
     arguments = raw.args_of(error)
     if raw.inherits(kind, BaseExceptionGroup):
         return _group_message(error)
+    if raw.inherits(kind, SyntaxError):
+        said = SyntaxError.__dict__["msg"].__get__(error)
+        return said[:MAX_MESSAGE] if type(said) is str else ""
     for base in raw.mro_of(kind):
         if "__str__" in raw.dict_of(base):
             if raw.is_in_c(base) and all(map(_is_plain, arguments)) and _has_plain_fields(error, kind):
@@ -167,7 +170,6 @@ def _has_plain_fields(error: BaseException, kind: type) -> bool:
     """Whether the fields that a C type's wording uses besides the arguments are plain."""
     for base, names in (
         (OSError, ("filename", "filename2", "errno", "strerror")),
-        (SyntaxError, ("msg", "filename", "lineno")),
         (ImportError, ("msg",)),
         (UnicodeDecodeError, ("encoding", "object", "reason")),
         (UnicodeEncodeError, ("encoding", "object", "reason")),

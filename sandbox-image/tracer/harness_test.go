@@ -73,6 +73,7 @@ func run(t *testing.T, programs map[string]program) map[string]outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reread(t)
 	jobs, out := t.TempDir(), t.TempDir()
 	args := []string{
 		"run", "--rm", "--label", "tracefleet.test=tracer", "--network", "none", "--memory", containerSize, "--pids-limit", "100",
@@ -111,6 +112,22 @@ func run(t *testing.T, programs map[string]program) map[string]outcome {
 		outcomes[name] = o
 	}
 	return outcomes
+}
+
+// reread reads the tracer, so that a change of it makes a cached test outcome stale.
+func reread(t *testing.T) {
+	t.Helper()
+	for _, pattern := range []string{"*.py", "tests/*.py"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if _, err := os.ReadFile(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // runScript runs one program.

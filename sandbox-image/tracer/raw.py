@@ -8,8 +8,8 @@ methods of the builtin type they are or inherit from. Names are used only when t
 
 from __future__ import annotations
 
-import types
 from itertools import islice
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ args_of: Callable[[BaseException], tuple[Any, ...]] = BaseException.__dict__["ar
 _name_of: Callable[[type], Any] = type.__dict__["__name__"].__get__
 _qualname_of: Callable[[type], Any] = type.__dict__["__qualname__"].__get__
 _module_of: Callable[[type], Any] = type.__dict__["__module__"].__get__
-_module_dict: Callable[[types.ModuleType], dict[Any, Any]] = types.ModuleType.__dict__["__dict__"].__get__
+_module_dict: Callable[[ModuleType], dict[Any, Any]] = ModuleType.__dict__["__dict__"].__get__
 
 
 def text(name: Any) -> str:
@@ -50,7 +50,7 @@ def full_name(kind: type) -> str:
     return name if module in ("builtins", "__main__") else f"{module}.{name}"
 
 
-def module_name(module: types.ModuleType) -> str:
+def module_name(module: ModuleType) -> str:
     """Return the name of a module."""
     return text(_module_dict(module).get("__name__"))
 
@@ -80,7 +80,7 @@ def instance_dict(value: Any) -> dict[Any, Any] | None:
     """Return the dictionary of an instance, past any ``__dict__`` or ``__getattribute__`` of its class."""
     for base in mro_of(type(value)):
         found = dict_of(base).get("__dict__")
-        if type(found) is types.GetSetDescriptorType and found.__objclass__ is base:
+        if type(found) is GetSetDescriptorType and found.__objclass__ is base:
             held = found.__get__(value)
             return held if type(held) is dict else None
     return None
@@ -93,7 +93,7 @@ def slots(value: Any) -> Iterable[tuple[Any, Any]]:
         if "__slots__" not in names:
             continue
         for name, member in names.items():
-            if type(member) is types.MemberDescriptorType and member.__objclass__ is base:
+            if type(member) is MemberDescriptorType and member.__objclass__ is base:
                 try:
                     yield name, member.__get__(value)
                 except AttributeError:
@@ -104,12 +104,12 @@ def is_data(item: Any) -> bool:
     """Whether an attribute of a class is data rather than a method or a descriptor."""
     kind = type(item)
     return not (
-        kind is types.FunctionType
+        kind is FunctionType
         or kind is staticmethod
         or kind is classmethod
         or kind is property
-        or kind is types.GetSetDescriptorType
-        or kind is types.MemberDescriptorType
+        or kind is GetSetDescriptorType
+        or kind is MemberDescriptorType
     )
 
 
@@ -121,16 +121,15 @@ def container(kind: type) -> type | None:
     return find_in_c(kind, "collections", ("deque",))
 
 
-def contained(value: Any, base: Any, limit: int) -> tuple[list[tuple[Any, Any]], int]:
-    """Return the first items of a container, keyed by key, field name or index, and how many there are."""
-    size: int = base.__len__(value)
-    if base is dict:
-        return list(islice(dict.items(value), limit)), size
-    items = islice(base.__iter__(value), limit)
-    fields = dict_of(type(value)).get("_fields") if base is tuple else None
-    if type(fields) is tuple and len(fields) == size:
-        return list(zip(fields, items, strict=False)), size
-    return list(enumerate(items)), size
+def contained(value: Any, base: Any, limit: int) -> list[Any]:
+    """Return the first items of a container; of a dictionary they are pairs."""
+    return list(islice(dict.items(value) if base is dict else base.__iter__(value), limit))
+
+
+def field_names(kind: type) -> tuple[Any, ...] | None:
+    """Return the field names of a named tuple's type."""
+    fields = dict_of(kind).get("_fields")
+    return fields if type(fields) is tuple else None
 
 
 def plain(value: Any, limit: int) -> Any:

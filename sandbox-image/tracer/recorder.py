@@ -1,10 +1,10 @@
 """The recorder: callbacks on ``sys.monitoring`` that write the first events, then only count.
 
-What a recorder offers the rest of the tracer is ``start``, ``stop`` and ``is_attached``; what it
-writes is laid down in docs/trace-format.md. Its callbacks never raise of themselves: a failure of
-theirs is counted and swallowed. What a signal handler of the program raises while one of them runs
-goes on to the program. Counting calls no other Python function, so that it works on the very last
-frame that the recursion limit allows.
+What a recorder offers the rest of the tracer is ``start``, ``stop`` and ``main``; what it writes is laid down
+in docs/trace-format.md. Its callbacks never raise of themselves: a failure of theirs is counted and
+swallowed. What a signal handler of the program raises while one of them runs goes on to the program.
+Counting calls no other Python function, so that it works on the very last frame that the recursion
+limit allows.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from _thread import get_ident
 from time import process_time_ns
 
 from . import raising
+from .attachment import Attachment
 from .events import CALL, EXCEPTION, LINE, RESUME, RETURN, THROW, UNWIND, YIELD
 from .memory import BY_TIME, DETACHED, FLAGS, INEXACT, LOST, MAX_DEPTH, OTHER, RAISED, THREADS
 
@@ -26,19 +27,13 @@ if TYPE_CHECKING:
     from .codes import Codes, Facts
     from .events import Events
 
-TOOL = 4
-"""Tool id of ``sys.monitoring``: one that no known tool claims."""
-NAME = "tracefleet"
 MASK = 1023
 """A place that was hit a multiple of MASK + 1 times looks at the clock."""
 SATURATED = 1000
 """Hits after which a place is no longer counted once exact counting has cost enough."""
-MAX_LIBRARY_FRAMES = 60
-"""Library frames to look through for the user frame that made a call."""
 
-monitoring = sys.monitoring
-events = monitoring.events
-DISABLE = monitoring.DISABLE
+events = sys.monitoring.events
+DISABLE = sys.monitoring.DISABLE
 getframe = sys._getframe
 
 
@@ -62,10 +57,12 @@ class Recorder:
         self.recording = log.room > 0
         self.saturating = False
         self.missed = False
-        self.exact_ns = exact_ms * 1_000_000
-        self.threads: dict[int, list[int]] = {}
+        self.exact_until = process_time_ns() + exact_ms * 1_000_000
+        # By thread: its number and the functions of user code that are running in it, outermost first.
+        self.threads: dict[int, tuple[int, list[Facts]]] = {}
+        self.deepest = 0
         self.local = events.PY_RETURN | events.PY_YIELD | events.PY_RESUME | (events.LINE if codes.with_lines else 0)
-        self.callbacks: dict[int, Callable[..., Any]] = {
+        callbacks: dict[int, Callable[..., Any]] = {
             events.PY_START: self.on_start,
             events.PY_RESUME: self.on_resume,
             events.PY_RETURN: self.on_return,
@@ -77,31 +74,14 @@ class Recorder:
             events.JUMP: self.on_arrival,
             events.BRANCH: self.on_arrival,
         }
-        self.mask = events.PY_START | events.PY_THROW | events.PY_UNWIND | events.RAISE
-
-    def start(self) -> None:
-        """Attach to the interpreter. Raises ``ValueError`` when the tool id is taken."""
-        monitoring.use_tool_id(TOOL, NAME)
-        for event, callback in self.callbacks.items():
-            monitoring.register_callback(TOOL, event, callback)
-        monitoring.set_events(TOOL, self.mask)
+        self.attachment = Attachment(callbacks, events.PY_START | events.PY_THROW | events.PY_UNWIND | events.RAISE)
+        self.start = self.attachment.start
 
     def stop(self) -> None:
-        """Detach; local events stay on code objects but reach nobody."""
+        """Detach; note it when the program did so before."""
         self.recording = False
-        if monitoring.get_tool(TOOL) == NAME:
-            monitoring.set_events(TOOL, 0)
-        for event in self.callbacks:
-            monitoring.register_callback(TOOL, event, None)
-
-    def is_attached(self) -> bool:
-        """Whether the program left the recorder in place; if not, that is noted."""
-        attached = monitoring.get_tool(TOOL) == NAME and monitoring.get_events(TOOL) == self.mask
-        for event, callback in self.callbacks.items():
-            attached &= monitoring.register_callback(TOOL, event, None) == callback
-        if not attached:
+        if not self.attachment.stop():
             self.counters[FLAGS] |= DETACHED
-        return attached
 
     def on_start(self, code: CodeType, offset: int) -> Any:
         """A function of any code begins: count it, or switch the event off when it is not user code."""
@@ -114,31 +94,21 @@ class Recorder:
                 if self.main is None:
                     self.main = code
                 jumps = events.JUMP | events.BRANCH if facts.arrivals else 0
-                monitoring.set_local_events(TOOL, code, self.local | jumps)
+                self.attachment.follow(code, self.local | jumps)
             counters = self.counters
             hits = counters[facts.calls] + 1
             counters[facts.calls] = hits
-            frame = getframe(1)
             if self.saturating:
                 return self.judge(hits)
-            thread = self.threads.get(get_ident())
-            if thread is None:
-                counters[THREADS] += 1
-                thread = self.threads[get_ident()] = [counters[THREADS], 0]
-            thread[1] = depth = thread[1] + 1
-            if depth > counters[MAX_DEPTH]:
-                counters[MAX_DEPTH] = depth
-            caller = frame.f_back
-            steps = MAX_LIBRARY_FRAMES
-            while caller is not None and steps:
-                by = self.known.get(id(caller.f_code))
-                if by is not None:
-                    counters[facts.callers.get(by.number) or self.codes.edge(by, facts)] += 1
-                    break
-                caller = caller.f_back
-                steps -= 1
+            number, stack = self.threads.get(get_ident()) or self.new_thread()
+            caller = stack[-1] if stack else None
+            stack.append(facts)
+            if len(stack) > self.deepest:
+                self.deepest = counters[MAX_DEPTH] = len(stack)
+            if caller is not None:
+                counters[facts.callers.get(caller) or self.codes.edge(caller, facts)] += 1
             if self.recording:
-                self.keep(CALL, facts, frame, code.co_firstlineno, depth, thread[0])
+                self.keep(CALL, facts, getframe(1), code.co_firstlineno, len(stack), number)
             elif not hits & MASK:
                 return self.judge(hits)
         except RecursionError:
@@ -164,8 +134,8 @@ class Recorder:
             hits = counters[slot] + 1
             counters[slot] = hits
             if self.recording:
-                thread = self.threads[get_ident()]
-                self.keep(LINE, facts, getframe(1), line, thread[1], thread[0])
+                number, stack = self.threads[get_ident()]
+                self.keep(LINE, facts, getframe(1), line, len(stack), number)
             elif self.saturating or not hits & MASK:
                 return self.judge(hits)
         except RecursionError:
@@ -196,12 +166,11 @@ class Recorder:
             if self.saturating:
                 return DISABLE
             self.counters[OTHER] += 1
-            thread = self.threads[get_ident()]
-            depth = thread[1]
-            thread[1] = depth - 1
+            number, stack = self.threads[get_ident()]
+            facts = stack.pop()
             if self.recording:
                 frame = getframe(1)
-                self.keep(RETURN, self.known[id(code)], frame, frame.f_lineno, depth, thread[0], (value,))
+                self.keep(RETURN, facts, frame, frame.f_lineno, len(stack) + 1, number, (value,))
         except RecursionError:
             self.counters[LOST] += 1
             self.log.frames.pop(id(getframe(1)), None)
@@ -215,12 +184,11 @@ class Recorder:
             if self.saturating:
                 return DISABLE
             self.counters[OTHER] += 1
-            thread = self.threads[get_ident()]
-            depth = thread[1]
-            thread[1] = depth - 1
+            number, stack = self.threads[get_ident()]
+            facts = stack.pop()
             if self.recording:
                 frame = getframe(1)
-                self.keep(YIELD, self.known[id(code)], frame, frame.f_lineno, depth, thread[0], (value,))
+                self.keep(YIELD, facts, frame, frame.f_lineno, len(stack) + 1, number, (value,))
         except RecursionError:
             self.counters[LOST] += 1
         except BaseException as error:
@@ -234,16 +202,14 @@ class Recorder:
                 return DISABLE
             counters = self.counters
             counters[OTHER] += 1
-            thread = self.threads.get(get_ident())
-            if thread is None:
-                counters[THREADS] += 1
-                thread = self.threads[get_ident()] = [counters[THREADS], 0]
-            thread[1] = depth = thread[1] + 1
-            if depth > counters[MAX_DEPTH]:
-                counters[MAX_DEPTH] = depth
+            facts = self.known[id(code)]
+            number, stack = self.threads.get(get_ident()) or self.new_thread()
+            stack.append(facts)
+            if len(stack) > self.deepest:
+                self.deepest = counters[MAX_DEPTH] = len(stack)
             if self.recording:
                 frame = getframe(1)
-                self.keep(RESUME, self.known[id(code)], frame, frame.f_lineno, depth, thread[0])
+                self.keep(RESUME, facts, frame, frame.f_lineno, len(stack), number)
         except RecursionError:
             self.counters[LOST] += 1
         except BaseException as error:
@@ -257,14 +223,11 @@ class Recorder:
             if facts is None or self.saturating:
                 return
             self.counters[OTHER] += 1
-            thread = self.threads.get(get_ident())
-            if thread is None:
-                self.counters[THREADS] += 1
-                thread = self.threads[get_ident()] = [self.counters[THREADS], 0]
-            thread[1] = depth = thread[1] + 1
+            number, stack = self.threads.get(get_ident()) or self.new_thread()
+            stack.append(facts)
             if self.recording:
                 frame = getframe(1)
-                self.keep(THROW, facts, frame, frame.f_lineno, depth, thread[0], (), error)
+                self.keep(THROW, facts, frame, frame.f_lineno, len(stack), number, (), error)
         except RecursionError:
             self.counters[LOST] += 1
         except BaseException as raised:
@@ -281,6 +244,8 @@ class Recorder:
                 raising.note_limit(error, self.counters)
                 return
             self.counters[OTHER] += 1
+            if self.saturating and self.counters[RAISED] > SATURATED:
+                self.ignore_raising()
             ends = raising.ends_iteration(error)
             if self.missed or raising.is_new(error, self.known):
                 raising.note_limit(error, self.counters)
@@ -288,8 +253,8 @@ class Recorder:
                 self.missed = False
             counted = True
             if self.recording and not (ends and raising.is_internal(code, frame.f_lasti)):
-                thread = self.threads[get_ident()]
-                self.keep(EXCEPTION, facts, frame, frame.f_lineno, thread[1], thread[0], (), error)
+                number, stack = self.threads[get_ident()]
+                self.keep(EXCEPTION, facts, frame, frame.f_lineno, len(stack), number, (), error)
         except RecursionError:
             self.counters[LOST] += 1
             self.missed = not counted  # the next frame that it comes to counts it
@@ -307,12 +272,11 @@ class Recorder:
             if self.saturating:
                 return
             self.counters[OTHER] += 1
-            thread = self.threads[get_ident()]
-            depth = thread[1]
-            thread[1] = depth - 1
+            number, stack = self.threads[get_ident()]
+            stack.pop()
             if self.recording:
                 frame = getframe(1)
-                self.keep(UNWIND, facts, frame, frame.f_lineno, depth, thread[0], (), error)
+                self.keep(UNWIND, facts, frame, frame.f_lineno, len(stack) + 1, number, (), error)
         except RecursionError:
             self.counters[LOST] += 1
             self.log.frames.pop(id(getframe(1)), None)
@@ -327,9 +291,20 @@ class Recorder:
         log = self.log
         if not log.add(kind, facts, frame, line, depth, thread, value, error):
             self.recording = False
-        elif not log.room & 63 and process_time_ns() > self.exact_ns:
+        elif not log.room & 63 and process_time_ns() > self.exact_until:
             log.close(BY_TIME)
             self.recording = False
+
+    def ignore_raising(self) -> None:
+        """Stop following exceptions; only how the program itself ends is still seen."""
+        self.counters[FLAGS] |= INEXACT
+        self.attachment.narrow(events.PY_START | events.PY_UNWIND)
+
+    def new_thread(self) -> tuple[int, list[Facts]]:
+        """Return the state of a thread in which user code runs for the first time."""
+        self.counters[THREADS] += 1
+        state = self.threads[get_ident()] = (self.counters[THREADS], [])
+        return state
 
     def judge(self, hits: int) -> Any:
         """Say whether a place is still counted after so many hits."""
@@ -338,5 +313,5 @@ class Recorder:
                 return None
             self.counters[FLAGS] |= INEXACT
             return DISABLE
-        self.saturating = process_time_ns() > self.exact_ns
+        self.saturating = process_time_ns() > self.exact_until
         return None

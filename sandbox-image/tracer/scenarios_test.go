@@ -42,7 +42,10 @@ func sameEnding(o outcome) string {
 	for _, text := range []*[]byte{&plain.Stdout, &plain.Stderr, &traced.Stdout, &traced.Stderr} {
 		*text = addresses.ReplaceAll(*text, []byte("at 0x?"))
 	}
-	return cmp.Diff(plain, traced)
+	show := func(e ending) map[string]any {
+		return map[string]any{"returncode": e.Returncode, "stdout": string(e.Stdout), "stderr": string(e.Stderr)}
+	}
+	return cmp.Diff(show(plain), show(traced))
 }
 
 // inGroup says whether an attack is one about the tracer, its values or sources.

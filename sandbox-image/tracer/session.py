@@ -27,8 +27,6 @@ def begin() -> None:
     os.close(control.CONTROL_FD)
     process.dress(order)
     process.set_limits(order)
-    streams.count(memory.counters)
-    recursion.make_room()
     Session(memory, order).start()
 
 
@@ -44,8 +42,11 @@ class Session:
         self._recorder: Recorder | None = None
         self._define(f'["producer",{quote(control.TRACER)},{quote(control.version())}]')
         self._codes = Codes(memory, order.include, order.mode in ("full", "lines"), quote)
+        self._stop_counting = _nothing
         if order.mode != "off":
-            log = Events(memory, order.events, order.mode == "full" and order.values)
+            self._stop_counting = streams.count(memory.counters)
+            recursion.make_room()
+            log = Events(memory, order.events, order.mode == "full" and order.values, self._stop_counting)
             self._recorder = Recorder(self._codes, memory.counters, log, order.exact_ms, self.fail)
 
     def start(self) -> None:
@@ -75,8 +76,9 @@ class Session:
             error = vars(sys).get("last_exc")
             if raw.inherits(type(error), BaseException):
                 self.fail(error)
-        if recorder is not None and recorder.is_attached():
+        if recorder is not None:
             recorder.stop()
+            self._stop_counting()
         self._end(f'["end",{quote(self._kind)}]')
 
     def leave(self) -> None:
@@ -85,3 +87,7 @@ class Session:
         atexit.unregister(self.finish)
         if self._recorder is not None:
             self._recorder.stop()
+
+
+def _nothing() -> None:
+    """Stop nothing."""

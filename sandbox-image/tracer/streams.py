@@ -8,21 +8,29 @@ from .memory import STDERR, STDOUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
-def count(counters: memoryview[int]) -> None:
+def count(counters: memoryview[int]) -> Callable[[], None]:
     """Count the bytes that leave through ``sys.stdout`` and ``sys.stderr`` from now on.
 
     The streams stay the interpreter's own objects: only their raw files get a ``write`` of ours in
-    front of theirs. What goes to the descriptor in another way is not counted.
+    front of theirs. What goes to the descriptor in another way is not counted. The outcome is a
+    function that stops counting.
     """
-    for stream, slot in ((sys.stdout, STDOUT), (sys.stderr, STDERR)):
-        raw = stream.buffer.raw  # type: ignore[attr-defined]
-        raw.write = _counting(raw.write, counters, slot)
+    files = [(sys.stdout.buffer.raw, STDOUT), (sys.stderr.buffer.raw, STDERR)]  # type: ignore[attr-defined]
+    for file, slot in files:
+        file.write = _counting(file.write, counters, slot)
+
+    def stop() -> None:
+        for file, _ in files:
+            vars(file).pop("write", None)
+
+    return stop
 
 
-def _counting(write: Any, counters: memoryview[int], slot: int) -> Any:
+def _counting(write: Callable[[Any], Any], counters: memoryview[int], slot: int) -> Callable[[Any], Any]:
     def counting(data: Any) -> Any:
         written = write(data)
         if written is not None:

@@ -7,8 +7,8 @@ the last event is exact (``1``, ``1.0`` and ``true`` differ), and nothing of the
 
 from __future__ import annotations
 
-import types
 from itertools import islice
+from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from _json import encode_basestring_ascii as quote
 
@@ -59,11 +59,11 @@ class Encoder:
             return _float(value)
         if kind is bytes:
             return self._bytes(value, len(value))
-        if kind is types.FunctionType:
+        if kind is FunctionType:
             return f'["FUNCTION",{_short(value.__qualname__)}]'
-        if kind is types.BuiltinFunctionType:
+        if kind is BuiltinFunctionType:
             return f'["FUNCTION",{_short(value.__name__)}]'
-        if kind is types.ModuleType:
+        if kind is ModuleType:
             return f'["module",{_short(raw.module_name(value))}]'
         address = id(value)
         number, mark = self._numbers.get(address, (0, 0))
@@ -150,12 +150,17 @@ class Encoder:
         printed = _printed(value, kind)
         if printed is not None:
             return f'["INSTANCE_PPRINT",{name},{_short(printed)}]'
+        head = f'"INSTANCE",{name}'
         pairs: list[tuple[Any, Any]] = []
         size = 0
+        base: Any = raw.container(kind)
         if raw.inherits(kind, BaseException):
             pairs, size = [("args", raw.args_of(value))], 1
-        elif (base := raw.container(kind)) is not None:
-            pairs, size = raw.contained(value, base, MAX_ITEMS)
+        elif base is tuple and (fields := raw.field_names(kind)) is not None:
+            pairs = list(zip(fields, raw.contained(value, base, MAX_ITEMS), strict=False))
+            size = len(fields)
+        elif base is not None:
+            head += f',["items",{self._items(value, base, found)}]'
         elif (held := raw.plain(value, MAX_TEXT + 1)) is not None:
             pairs, size = [("value", held)], 1
         attributes = raw.instance_dict(value)
@@ -166,7 +171,16 @@ class Encoder:
             size += len(attributes)
             pairs += islice(attributes.items(), MAX_ITEMS)
         filled = list(islice(raw.slots(value), MAX_ITEMS + 1))
-        return self._pairs(f'"INSTANCE",{name}', pairs + filled, size + len(filled), found)
+        return self._pairs(head, pairs + filled, size + len(filled), found)
+
+    def _items(self, value: Any, base: Any, found: Found) -> str:
+        """Return what an instance of a container's subclass holds, as its base would be shown."""
+        items = raw.contained(value, base, MAX_ITEMS)
+        size = base.__len__(value)
+        if base is dict:
+            return self._pairs('"DICT"', items, size, found)
+        tag = '"TUPLE"' if base is tuple else '"SET"' if base is set or base is frozenset else '"LIST"'
+        return self._sequence(tag, items, size, found)
 
     def _text(self, value: str) -> str:
         self._counters[SHORTENED] += 1

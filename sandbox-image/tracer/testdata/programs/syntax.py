@@ -1,0 +1,5 @@
+print("never")
+if True:
+    value = (1,
+        2
+print("unclosed")
