@@ -88,11 +88,12 @@ class Recorder:
         try:
             facts = self.known.get(id(code))
             if facts is None:
-                facts = self.codes.facts(code, getframe(1))
+                frame = getframe(1)
+                if self.main is None and frame.f_back is None and code.co_name == "<module>":
+                    self.main = code
+                facts = self.codes.facts(code, frame)
                 if facts is None:
                     return DISABLE
-                if self.main is None:
-                    self.main = code
                 jumps = events.JUMP | events.BRANCH if facts.arrivals else 0
                 self.attachment.follow(code, self.local | jumps)
             counters = self.counters
@@ -264,12 +265,10 @@ class Recorder:
     def on_unwind(self, code: CodeType, offset: int, error: BaseException) -> None:
         """A frame of any code ends by an exception."""
         try:
-            facts = self.known.get(id(code))
-            if facts is None:
-                return
             if code is self.main and getframe(1).f_back is None:
                 self.fail(error)
-            if self.saturating:
+            facts = self.known.get(id(code))
+            if facts is None or self.saturating:
                 return
             self.counters[OTHER] += 1
             number, stack = self.threads[get_ident()]

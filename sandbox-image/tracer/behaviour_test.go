@@ -1,0 +1,217 @@
+package tracer_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/execra/tracefleet/internal/trace"
+)
+
+// with changes a program's settings.
+func with(source string, change func(*program)) program {
+	p := script(source)
+	change(&p)
+	return p
+}
+
+const countTo = `
+def work(n):
+    total = 0
+    for i in range(n):
+        total += i
+    return total
+print(work(5000))
+`
+
+// TestBehaviour runs programs whose recording has a property that is easier
+// said than shown.
+func TestBehaviour(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		program program
+		check   func(t *testing.T, o outcome, rec trace.Recording)
+	}{
+		"everything fits": {script(countTo[:len(countTo)-len("print(work(5000))\n")] + "work(3)\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantGaps(t, rec)
+			if s := rec.Summary; s.EventsTotal != s.EventsKept || !s.CountsExact || !rec.Complete {
+				t.Errorf("got %d of %d events, exact %v, complete %v, want all", s.EventsKept, s.EventsTotal, s.CountsExact, rec.Complete)
+			}
+		}},
+		"event budget": {with(countTo, func(p *program) { p.Events = 50 }), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantGaps(t, rec, trace.Gap{AfterSeq: 50, Skipped: rec.Summary.EventsTotal - 50, Cause: trace.GapEvents})
+			wantLines(t, rec, map[string]int64{"2": 1, "3": 1, "4": 5001, "5": 5000, "6": 1, "7": 1})
+			wantHits(t, rec, "trace_events")
+		}},
+		"no events": {with(countTo, func(p *program) { p.Events = 0 }), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if len(rec.Trace.Events) != 0 || rec.Summary.TotalCalls != 2 {
+				t.Errorf("got %d events and %d calls, want 0 and 2", len(rec.Trace.Events), rec.Summary.TotalCalls)
+			}
+		}},
+		"exactly the budget": {with("x = 1\n", func(p *program) { p.Events = 3 }), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantGaps(t, rec)
+		}},
+		"byte budget": {with(countTo, func(p *program) { p.TraceBytes = 64 << 10 }), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if len(rec.Trace.Gaps) != 1 || rec.Trace.Gaps[0].Cause != trace.GapBytes || !rec.Trace.Truncation.Bytes {
+				t.Errorf("got gaps %v, truncation %+v, want byte_limit", rec.Trace.Gaps, rec.Trace.Truncation)
+			}
+			wantLines(t, rec, map[string]int64{"2": 1, "3": 1, "4": 5001, "5": 5000, "6": 1, "7": 1})
+		}},
+		"time is up": {with(countTo, func(p *program) { p.ExactMS = 0 }), func(t *testing.T, o outcome, rec trace.Recording) {
+			hits := rec.Summary.Lines["main.py"]["5"]
+			if rec.Summary.CountsExact || hits < 1000 || hits >= 5000 || !rec.Complete {
+				t.Errorf("got %d hits, exact %v, complete %v, want from 1000 to 5000, not exact, complete", hits, rec.Summary.CountsExact, rec.Complete)
+			}
+			if len(rec.Trace.Gaps) != 1 || rec.Trace.Gaps[0].Cause != trace.GapTime || rec.Trace.Gaps[0].Skipped != -1 {
+				t.Errorf("got gaps %v, want one of unknown length for time", rec.Trace.Gaps)
+			}
+		}},
+		"many exceptions after time is up": {with("def f():\n    raise KeyError\nfor i in range(5000):\n    try:\n        f()\n    except KeyError:\n        pass\nf()\n", func(p *program) { p.ExactMS = 0 }),
+			func(t *testing.T, _ outcome, rec trace.Recording) {
+				if n := rec.Summary.ExceptionsCaught; n < 1000 || n > 2000 || rec.Exception == nil || rec.Exception.Line != 2 {
+					t.Errorf("got %d exceptions and %+v, want over 1000, and the last one reported", n, rec.Exception)
+				}
+			}},
+		"left by os._exit": {script("import os\nx = 1\nos._exit(3)\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if rec.Ended || rec.Complete || len(rec.Trace.Events) != 4 {
+				t.Errorf("got ended %v and %d events, want no end and 4 events", rec.Ended, len(rec.Trace.Events))
+			}
+		}},
+		"killed": {script("import os, signal\nx = 1\nos.kill(os.getpid(), signal.SIGKILL)\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if rec.Ended || len(rec.Trace.Events) != 4 {
+				t.Errorf("got ended %v and %d events, want no end and 4 events", rec.Ended, len(rec.Trace.Events))
+			}
+		}},
+		"crashed": {script("import ctypes\nx = 1\nctypes.string_at(0)\n"), func(t *testing.T, o outcome, rec trace.Recording) {
+			if o.Traced.Returncode != -11 || rec.Ended || len(rec.Trace.Events) != 4 {
+				t.Errorf("got %d, ended %v and %d events, want SIGSEGV, no end and 4 events", o.Traced.Returncode, rec.Ended, len(rec.Trace.Events))
+			}
+		}},
+		"forked": {with("import os\nif os.fork() == 0:\n    secret = [1 for _ in range(3)]\n    raise SystemExit(0)\nos.wait()\nparent = 1\n", func(p *program) {}), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantLines(t, rec, map[string]int64{"1": 1, "2": 1, "5": 1, "6": 1})
+			wantNote(t, rec, "forked")
+			if !rec.Complete || rec.Detached {
+				t.Errorf("got complete %v, detached %v, want complete only", rec.Complete, rec.Detached)
+			}
+		}},
+		"child fails": {with("import os\nif os.fork() == 0:\n    1/0\nos.wait()\n", func(p *program) {}), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if rec.Exception != nil || rec.ExitKind != "exit" {
+				t.Errorf("got %+v and %q, want no exception of the child's", rec.Exception, rec.ExitKind)
+			}
+		}},
+		"detached": {script("import sys\nsys.monitoring.free_tool_id(4)\nx = 1\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if !rec.Detached {
+				t.Error("got not detached, want detached")
+			}
+		}},
+		"callback replaced": {script("import sys\nsys.monitoring.register_callback(4, sys.monitoring.events.LINE, None)\nx = 1\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if !rec.Detached {
+				t.Error("got not detached, want detached")
+			}
+		}},
+		"part of the job": {with("import lib.tool\nlib.tool.use()\n", func(p *program) {
+			p.Files["lib/tool.py"] = "def use():\n    return 1\n"
+			p.Files["lib/__init__.py"] = ""
+			p.Include = []string{"lib"}
+		}), func(t *testing.T, _ outcome, rec trace.Recording) {
+			want := map[string]int64{"lib/__init__.py:<module>": 1, "lib/tool.py:<module>": 1, "lib/tool.py:use": 1}
+			if diff := cmp.Diff(want, rec.Summary.Calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		}},
+		"failure outside the part": {with("import lib\n1/0\n", func(p *program) {
+			p.Files["lib.py"] = "x = 1\n"
+			p.Include = []string{"lib.py"}
+		}), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if rec.Exception == nil || rec.Exception.Type != "ZeroDivisionError" {
+				t.Errorf("got exception %+v, want ZeroDivisionError", rec.Exception)
+			}
+		}},
+		"untraced failure": {with("def f():\n    1/0\nf()\n", func(p *program) { p.Mode = "off" }), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if rec.Trace != nil || rec.Summary != nil || rec.Exception == nil || rec.Exception.Function != "f" || !rec.Complete {
+				t.Errorf("got %+v, want an exception in f and nothing else", rec)
+			}
+		}},
+		"too much of one thing": {script(strings.Repeat("eval('1+1')\n", 1) + "for i in range(6000):\n    eval(f'{i}+1')\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if rec.Summary.Calls["<string>:<module>"] == 0 || rec.Summary.Lines["main.py"]["3"] != 6000 {
+				t.Errorf("got calls %v, want evaluated code counted as far as there is room", rec.Summary.Calls)
+			}
+		}},
+		"the same text many times": {script("for i in range(9000):\n    eval('i+1')\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if got := rec.Summary.Calls["<string>:<module>"]; got != 9000 || len(rec.Trace.Functions) != 2 {
+				t.Errorf("got %d calls of %d functions, want 9000 of 2", got, len(rec.Trace.Functions))
+			}
+		}},
+		"a very long literal": {script("table = {\n" + strings.Repeat("    'key': 'value',\n", 16000) + "}\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if !rec.Complete || rec.Summary.TotalLines < 16000 {
+				t.Errorf("got %d lines, complete %v, want 16000 and more", rec.Summary.TotalLines, rec.Complete)
+			}
+		}},
+		"more lines than counters": {script(strings.Repeat("x = 1\n", 70000) + "print('end')\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantNote(t, rec, "no room")
+			if rec.Summary.CountsExact {
+				t.Error("got exact counts, want not exact")
+			}
+		}},
+		"input ends": {script("import sys\ntry:\n    input()\nexcept EOFError:\n    pass\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if !rec.StdinExhausted {
+				t.Error("got input left, want exhausted")
+			}
+		}},
+		"too many files": {script("files = []\ntry:\n    while True:\n        files.append(open('main.py'))\nexcept OSError:\n    pass\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantHits(t, rec, "open_files")
+		}},
+		"a full disk": {script("try:\n    for i in range(40):\n        open(f'/tmp/{i}', 'wb').write(bytes(2**20))\nexcept OSError:\n    pass\nimport os\nfor f in os.listdir('/tmp'): os.remove('/tmp/' + f)\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantHits(t, rec, "disk")
+		}},
+		"a file too large": {script("try:\n    f = open('/tmp/x', 'wb', buffering=0)\n    f.seek(2**24)\n    f.write(b'x')\nexcept OSError:\n    pass\nf.close()\nimport os\nos.remove('/tmp/x')\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantHits(t, rec, "file_size")
+		}},
+	}
+	programs := map[string]program{}
+	for name, c := range cases {
+		programs[strings.ReplaceAll(name, " ", "_")] = c.program
+	}
+	outcomes := run(t, programs)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := outcomes[strings.ReplaceAll(name, " ", "_")]
+			if diff := sameEnding(o); diff != "" {
+				t.Errorf("tracing changed the program (-plain +traced):\n%s", diff)
+			}
+			cases[name].check(t, o, o.recording(cases[name].program))
+		})
+	}
+}
+
+func wantGaps(t *testing.T, rec trace.Recording, want ...trace.Gap) {
+	t.Helper()
+	if diff := cmp.Diff(append([]trace.Gap{}, want...), rec.Trace.Gaps); diff != "" {
+		t.Errorf("gaps (-want +got):\n%s", diff)
+	}
+}
+
+func wantLines(t *testing.T, rec trace.Recording, want map[string]int64) {
+	t.Helper()
+	if diff := cmp.Diff(want, rec.Summary.Lines["main.py"]); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+func wantHits(t *testing.T, rec trace.Recording, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, rec.Hits); diff != "" {
+		t.Errorf("limits hit (-want +got):\n%s", diff)
+	}
+}
+
+func wantNote(t *testing.T, rec trace.Recording, part string) {
+	t.Helper()
+	if !slices.ContainsFunc(rec.Notes, func(note string) bool { return strings.Contains(note, part) }) {
+		t.Errorf("got notes %q, want one with %q", rec.Notes, part)
+	}
+}
