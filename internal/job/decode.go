@@ -22,7 +22,11 @@ const MaxDocumentBytes = 16 << 20
 //
 // The error is a *ValidationError that lists every fault when the document was
 // read; any other error is the reader's.
-func Decode(r io.Reader, max Limits) (Job, error) {
+func Decode(r io.Reader, max Limits) (Job, error) { return DecodeWith(r, max, nil) }
+
+// DecodeWith is Decode for a document that carries more than the job: each key of extra
+// is a further key that the document may have, a string, which is stored there.
+func DecodeWith(r io.Reader, max Limits, extra map[string]*string) (Job, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxDocumentBytes+1))
 	if err != nil {
 		return Job{}, fmt.Errorf("read job: %w", err)
@@ -36,7 +40,7 @@ func Decode(r io.Reader, max Limits) (Job, error) {
 		d.faults.add("", "the document %s", notUTF8(data))
 		return Job{}, d.faults.err()
 	}
-	j, err := d.job(max)
+	j, err := d.job(max, extra)
 	if err != nil {
 		return Job{}, d.faults.err()
 	}
@@ -53,7 +57,7 @@ func Decode(r io.Reader, max Limits) (Job, error) {
 }
 
 // job reads the whole document.
-func (d *document) job(max Limits) (Job, error) {
+func (d *document) job(max Limits, extra map[string]*string) (Job, error) {
 	j := Job{Limits: DefaultLimits().Clamp(max), Trace: DefaultTrace(), RetentionS: DefaultRetentionS}
 	var code string
 	given := make(map[string]bool)
@@ -72,6 +76,9 @@ func (d *document) job(max Limits) (Job, error) {
 		"name":        func(p string) error { return d.text(p, &j.Name) },
 		"labels":      func(p string) error { return d.textMap(p, &j.Labels) },
 		"retention_s": func(p string) error { return d.integer(p, &j.RetentionS) },
+	}
+	for key, to := range extra {
+		fields[key] = func(p string) error { return d.text(p, to) }
 	}
 	err := d.object("", func(key, path string) error {
 		given[key] = true

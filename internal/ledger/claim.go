@@ -52,6 +52,7 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 	}
 	// Now the reconciler looks at it as soon as the claim can be stale. When this fails it looks a little later.
 	_ = l.due(ctx, id, l.cfg.StaleAfter, changeOnly)
+	l.announce(ctx, id)
 	return c, nil
 }
 
@@ -95,6 +96,7 @@ func (l *Ledger) Release(ctx context.Context, id string, fence int64, reason str
 		return err
 	}
 	l.cfg.Metrics.released.WithLabelValues(releaseLabel(reason)).Inc()
+	l.announce(ctx, id)
 	return nil
 }
 

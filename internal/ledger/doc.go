@@ -15,6 +15,7 @@
 //	tf:dlq           zset    ids of dead letters; the score is when they were buried
 //	tf:done          channel ids of jobs that became terminal
 //	tf:cancel        channel ids of running jobs that shall be canceled
+//	tf:state         channel ids of jobs that were claimed or given back
 //
 // Every key has a TTL. A job that is not finished has Config.OpenTTL, renewed by each
 // claim and release, so that what everybody forgot goes away in the end; a finished one has its own

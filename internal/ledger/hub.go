@@ -12,8 +12,9 @@ import (
 // been told: the belt to the braces of Redis pub/sub, which may lose a message.
 const recheckEvery = 30 * time.Second
 
-// cancelsBuffer lets a reader of Cancels be busy for a moment; a canceled job is also found by its heartbeat.
-const cancelsBuffer = 64
+// readerBuffer lets a reader of Cancels or Endings be busy for a moment; what it
+// misses, its other ways to learn of it find.
+const readerBuffer = 256
 
 // topic is what a listener wants to hear of.
 type topic struct{ channel, id string }
@@ -30,7 +31,7 @@ type hub struct {
 	ctx       context.Context // of the goroutine; canceled by close
 	started   bool
 	listeners map[topic]map[chan struct{}]struct{}
-	all       map[chan string]struct{} // readers of Cancels
+	all       map[chan string]string // readers of Cancels and Endings, and their channel
 }
 
 func (h *hub) init(rdb redis.UniversalClient) {
@@ -38,7 +39,7 @@ func (h *hub) init(rdb redis.UniversalClient) {
 	h.closed, h.done = make(chan struct{}), make(chan struct{})
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.listeners = make(map[topic]map[chan struct{}]struct{})
-	h.all = make(map[chan string]struct{})
+	h.all = make(map[chan string]string)
 }
 
 // listen returns a channel that gets an element when there may be news of id on the
@@ -75,7 +76,7 @@ func (h *hub) start() {
 // with a Subscription; what was missed meanwhile is made good by having everybody look.
 func (h *hub) run(ctx context.Context) {
 	defer close(h.done)
-	sub := h.rdb.Subscribe(ctx, doneChannel, cancelChannel)
+	sub := h.rdb.Subscribe(ctx, doneChannel, cancelChannel, stateChannel)
 	defer func() { _ = sub.Close() }() // Nothing is left to lose.
 	messages := sub.ChannelWithSubscriptions()
 	ticker := time.NewTicker(recheckEvery)
@@ -102,10 +103,10 @@ func (h *hub) tell(t topic) {
 	for c := range h.listeners[t] {
 		poke(c)
 	}
-	if t.channel != cancelChannel {
-		return
-	}
-	for c := range h.all {
+	for c, channel := range h.all {
+		if channel != t.channel {
+			continue
+		}
 		select {
 		case c <- t.id:
 		default:

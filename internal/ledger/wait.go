@@ -14,6 +14,9 @@ import (
 // retryLook is how soon Wait looks again when Redis did not answer.
 const retryLook = time.Second
 
+// stateChannel tells the ids of jobs that were claimed or given back.
+const stateChannel = "tf:state"
+
 // Wait returns the result of a job as soon as there is one. Any number of calls share
 // one subscription; there is no polling. Once it has seen the job, Wait outlasts a Redis that is away for a while.
 //
@@ -66,18 +69,57 @@ func (l *Ledger) lookOnce(ctx context.Context, id string) (job.Result, error) {
 	return l.Result(ctx, id)
 }
 
+// Change returns the entry of a job as soon as its state is not from any more, so with an empty
+// from at once. It shares the subscription of Wait, and there is no polling.
+// Errors: as Wait.
+func (l *Ledger) Change(ctx context.Context, id string, from State) (Entry, error) {
+	moved, leaveMoved := l.hub.listen(stateChannel, id)
+	defer leaveMoved()
+	done, leaveDone := l.hub.listen(doneChannel, id)
+	defer leaveDone()
+	for {
+		e, err := l.Get(ctx, id)
+		if err != nil || e.State != from {
+			return e, err
+		}
+		select {
+		case <-moved:
+		case <-done:
+		case <-l.hub.closed:
+			return e, fmt.Errorf("watch %s: %w", id, ErrClosed)
+		case <-ctx.Done():
+			return e, fmt.Errorf("watch %s: %w", id, context.Cause(ctx))
+		}
+	}
+}
+
+// announce tells those who watch a job that its state has changed. What is lost here they
+// find by themselves, later.
+func (l *Ledger) announce(ctx context.Context, id string) {
+	_ = l.rdb.Publish(ctx, stateChannel, id).Err()
+}
+
 // Cancels returns the ids of running jobs that users cancel from now on, until ctx ends
 // or the Ledger is closed; then the channel is closed. A reader that is slower than
 // the users misses some. Hold needs none of this; it is for those who watch.
 func (l *Ledger) Cancels(ctx context.Context) (<-chan string, error) {
-	c := make(chan string, cancelsBuffer)
-	h := &l.hub
+	return l.hub.read(ctx, cancelChannel)
+}
+
+// Endings returns the ids of jobs that become terminal from now on, in the manner of Cancels.
+func (l *Ledger) Endings(ctx context.Context) (<-chan string, error) {
+	return l.hub.read(ctx, doneChannel)
+}
+
+// read returns the ids that are told on a channel.
+func (h *hub) read(ctx context.Context, channel string) (<-chan string, error) {
+	c := make(chan string, readerBuffer)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
-	h.all[c] = struct{}{}
+	h.all[c] = channel
 	h.start()
 	leave := func() {
 		h.mu.Lock()
