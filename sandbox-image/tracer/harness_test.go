@@ -130,12 +130,6 @@ func reread(t *testing.T) {
 	}
 }
 
-// runScript runs one program.
-func runScript(t *testing.T, p program) outcome {
-	t.Helper()
-	return run(t, map[string]program{"program": p})["program"]
-}
-
 // scenarios loads the project's scenarios as programs, once.
 var scenarios = sync.OnceValues(func() (map[string]loaded, error) {
 	all := map[string]loaded{}

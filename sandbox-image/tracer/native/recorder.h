@@ -290,9 +290,6 @@ void events_close(Recorder *r, int cause);
 uint64_t ticks(const Recorder *r);
 int64_t processor_ns(void);
 
-/* variables.c */
-void variables_write(Recorder *r, Out *out, Activation *activation, struct Found *found, bool all);
-
 /* values.c: how values look is in docs/trace-format.md. */
 typedef struct Found {
     int count;
@@ -320,6 +317,9 @@ static inline uint64_t mix(uint64_t print, uint64_t word) {
     print = (print ^ word) * 0x9E3779B97F4A7C15u;
     return print ^ (print >> 32);
 }
+
+/* variables.c */
+void variables_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all);
 
 /* The tags of values and of objects' contents. */
 enum {
