@@ -44,6 +44,7 @@ type settings struct {
 	Name    string `placeholder:"NAME" help:"Name of this worker, unique in its fleet; host name and process id when left out."`
 
 	Concurrency int          `default:"0" placeholder:"N" help:"Jobs at the same time; the number of processors when left out."`
+	Warm        *int         `placeholder:"N" help:"Sandboxes kept ready before their job is known; as many as --concurrency when left out, 0 for none."`
 	Metrics     string       `placeholder:"ADDR" help:"Serve /metrics, /healthz and /readyz here, such as 127.0.0.1:9464; off when left out."`
 	Grace       cli.Duration `default:"30s" placeholder:"TIME" help:"How long running jobs may go on when the worker is told to stop (${default})."`
 	Retention   cli.Duration `default:"1h" placeholder:"TIME" help:"How long the queue's own pages show a finished task (${default}); results have the job's own retention."`
@@ -115,6 +116,19 @@ func (s settings) workerName() string {
 		host = name
 	}
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// warm is how many sandboxes are kept ready, as the pool takes it: a negative
+// number is none.
+func (s settings) warm() int {
+	switch {
+	case s.Warm == nil:
+		return s.concurrency()
+	case *s.Warm < 1:
+		return -1
+	default:
+		return *s.Warm
+	}
 }
 
 // concurrency is how many jobs run at the same time.

@@ -19,6 +19,7 @@ import (
 	"github.com/execra/tracefleet/internal/reconcile"
 	"github.com/execra/tracefleet/internal/runner"
 	"github.com/execra/tracefleet/internal/sandbox/docker"
+	"github.com/execra/tracefleet/internal/sandbox/pool"
 )
 
 // Run carries the command out: settings, Redis, engine, and then the work.
@@ -75,7 +76,11 @@ func (s *session) work(p parts) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := runner.New(book, p.engine, runner.Config{
+	sandboxes, err := pool.New(p.engine, pool.Config{Concurrency: s.concurrency(), Warm: s.warm()}, pool.NewMetrics(p.metrics), p.log)
+	if err != nil {
+		return err
+	}
+	jobs, err := runner.New(book, sandboxes, runner.Config{
 		Worker: s.workerName(), Maxima: p.maxima, Metrics: runner.NewMetrics(p.metrics), Log: p.log,
 	})
 	if err != nil {
@@ -94,6 +99,7 @@ func (s *session) work(p parts) error {
 		return err
 	}
 	beside := []part{
+		sandboxes.Run,
 		reconciler.Run,
 		p.redis.run,
 		func(ctx context.Context) error { return reap(ctx, p.engine, p.log) },

@@ -19,9 +19,11 @@ var _ sandbox.Sandbox = (*box)(nil)
 
 // box is one container: a sandbox.
 type box struct {
-	e      *Engine
-	name   string
+	e    *Engine
+	name string
+	// limits and asked are in force; Adjust changes them.
 	limits job.Limits
+	asked  spec
 	// expires is the time after which it takes no job.
 	expires time.Time
 

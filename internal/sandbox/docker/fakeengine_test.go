@@ -186,6 +186,10 @@ func (f *fakeEngine) handler() http.Handler {
 	handle("POST /v1.41/containers/{name}/attach", opAttach, f.with(f.attach))
 	handle("POST /v1.41/containers/{name}/wait", opWait, f.with(f.wait))
 	handle("POST /v1.41/containers/{name}/start", opStart, f.with(f.start))
+	// An engine that agrees and does nothing.
+	handle("POST /v1.41/containers/{name}/update", opUpdate, f.with(func(w http.ResponseWriter, _ *http.Request, _ *fakeContainer) {
+		reply(w, 200, container.UpdateResponse{})
+	}))
 	handle("GET /v1.41/containers/{name}/json", opInspect, f.with(f.inspect))
 	handle("POST /v1.41/containers/{name}/kill", opKill, f.with(func(w http.ResponseWriter, _ *http.Request, c *fakeContainer) {
 		c.kill()

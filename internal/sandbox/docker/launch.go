@@ -47,7 +47,8 @@ func (e *Engine) launch(ctx context.Context, l job.Limits) (*box, error) {
 	idle := now.Add(e.cfg.MaxIdle)
 	return e.bring(ctx, l, idle, newSpec(e.cfg, l, e.host, tag{
 		Fleet: e.cfg.Fleet, Worker: e.cfg.Worker, Instance: e.instance,
-		Launched: now, Deadline: idle.Add(l.Wall() + e.cfg.StartTimeout + e.cfg.ReadyTimeout + labelSlack),
+		// The job that it gets may have a longer limit than the one that it is launched for.
+		Launched: now, Deadline: idle.Add(job.MaxLimits().Wall() + e.cfg.StartTimeout + e.cfg.ReadyTimeout + labelSlack),
 	}))
 }
 
@@ -57,11 +58,11 @@ func (e *Engine) bring(ctx context.Context, l job.Limits, expires time.Time, ask
 		return nil, err
 	}
 	b := &box{
-		e: e, name: containerName(), limits: l, expires: expires,
+		e: e, name: containerName(), limits: l, asked: asked, expires: expires,
 		stopWaiting: func() {}, waited: make(chan struct{}), closed: make(chan struct{}),
 	}
 	e.track(b.name)
-	if err := b.boot(ctx, asked); err != nil {
+	if err := b.boot(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	e.log.Debug("sandbox ready", zap.String("container_id", b.id))
@@ -71,8 +72,8 @@ func (e *Engine) bring(ctx context.Context, l job.Limits, expires time.Time, ask
 // boot takes a container from nothing to READY. The order matters: attached
 // and waited for before it is started, a container that ends at once loses
 // neither its output nor its end.
-func (b *box) boot(ctx context.Context, asked spec) error {
-	if err := b.create(ctx, asked); err != nil {
+func (b *box) boot(ctx context.Context) error {
+	if err := b.create(ctx, b.asked); err != nil {
 		return err
 	}
 	var err error
@@ -92,7 +93,7 @@ func (b *box) boot(ctx context.Context, asked spec) error {
 	}); err != nil {
 		return err
 	}
-	if err := b.verify(ctx, asked); err != nil {
+	if err := b.verify(ctx, b.asked); err != nil {
 		return err
 	}
 	return b.greet(ctx)

@@ -74,6 +74,7 @@ const (
 	opAttach       operation = "attach to container"
 	opWait         operation = "wait for container"
 	opStart        operation = "start container"
+	opUpdate       operation = "update container"
 	opInspect      operation = "inspect container"
 	opKill         operation = "kill container"
 	opRemove       operation = "remove container"
@@ -84,7 +85,7 @@ const (
 func (op operation) label() string { return strings.ReplaceAll(string(op), " ", "_") }
 
 var operations = []operation{
-	opPing, opInfo, opInspectImage, opCreate, opAttach, opWait, opStart, opInspect, opKill, opRemove, opList,
+	opPing, opInfo, opInspectImage, opCreate, opAttach, opWait, opStart, opUpdate, opInspect, opKill, opRemove, opList,
 }
 
 // failed counts a request that failed.
