@@ -60,7 +60,7 @@ def _load():
     # type: () -> None
     """Load the tracer's modules with a private copy of the builtins, which the program cannot change."""
     private = dict(vars(builtins))
-    loader_of = type(__loader__)
+    loader_of = type(globals()["__loader__"])
     for name in MODULES:
         full = f"{__name__}.{name}"
         loader = loader_of(full, f"{__path__[0]}/{name}.py")

@@ -1,7 +1,8 @@
 """The code objects of the program: which are user code, their numbers, their counters.
 
 User code is decided by path, never by module name: files of the job below the included paths, and
-what user code itself runs with ``exec`` or ``eval``. Code objects are keyed by ``id`` and kept alive; hashing one reads all of it, so only code made at run time is hashed.
+what user code itself runs with ``exec`` or ``eval``. Code objects are keyed by ``id`` and kept alive;
+hashing one reads all of it, so only code made at run time is hashed.
 """
 
 from __future__ import annotations

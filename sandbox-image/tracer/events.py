@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from itertools import islice
 from time import perf_counter_ns
-from types import FrameType
+
+from _json import encode_basestring_ascii as quote
 
 from . import failure, raw
 from .memory import BY_BYTES, BY_EVENTS, EVENTS, SHORTENED, STDERR, STDOUT, STOPPED
-from .values import Encoder, quote
+from .values import Encoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
     from typing import Any
 
     from .codes import Facts

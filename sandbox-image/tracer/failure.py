@@ -47,9 +47,10 @@ def message(error: BaseException) -> str:
         said = SyntaxError.__dict__["msg"].__get__(error)
         return said[:MAX_MESSAGE] if type(said) is str else ""
     for base in raw.mro_of(kind):
-        if "__str__" in raw.dict_of(base):
+        words: Any = raw.dict_of(base).get("__str__")
+        if words is not None:
             if raw.is_in_c(base) and all(map(_is_plain, arguments)) and _has_plain_fields(error, kind):
-                return str(base.__str__(error))[:MAX_MESSAGE]
+                return str(words(error))[:MAX_MESSAGE]
             break
     if len(arguments) == 1:
         only = arguments[0]
@@ -67,7 +68,8 @@ def describe(value: Any, depth: int = 2) -> str:
     if _is_plain(value):
         return repr(value)
     if depth and (kind is list or kind is tuple or kind is set):
-        inner = ", ".join([describe(item, depth - 1) for item in islice(value, 8)]) + (", ..." if len(value) > 8 else "")
+        inner = ", ".join([describe(item, depth - 1) for item in islice(value, 8)])
+        inner += ", ..." if len(value) > 8 else ""
         if kind is tuple:
             return f"({inner},)" if len(value) == 1 else f"({inner})"
         return f"[{inner}]" if kind is list else f"{{{inner}}}"
@@ -112,7 +114,8 @@ class Reporter:
             if self._is_user(code):
                 return _at(code.co_filename, line, code.co_qualname, _byte_column(code, last), "byte_column")
         if raw.inherits(type(error), SyntaxError):
-            file, line, column = (SyntaxError.__dict__[name].__get__(error) for name in ("filename", "lineno", "offset"))
+            fields = raw.dict_of(SyntaxError)
+            file, line, column = (fields[name].__get__(error) for name in ("filename", "lineno", "offset"))
             if type(file) is str and type(line) is int:
                 return _at(file, line, "<module>", column if type(column) is int else None, "column")
         return _at("", 0, "", None, "column")

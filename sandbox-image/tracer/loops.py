@@ -10,7 +10,7 @@ first instruction of a line that differs from the one before it has a LINE event
 
 from __future__ import annotations
 
-from _opcode_metadata import opmap
+from _opcode_metadata import opmap  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ FORMAT = 1
 """Record format: JSON payloads. Another recorder takes another number."""
 
 # The counters with a fixed meaning; all others are given out from FIRST_FREE on.
-VERSION, FLAGS, MAX_DEPTH, RAISED, OTHER, STDOUT, STDERR, STOPPED, SHORTENED, LOST, UNKNOWN, THREADS, NOWHERE = range(13)
+VERSION, FLAGS, MAX_DEPTH, RAISED, OTHER, STDOUT, STDERR = range(7)
+STOPPED, SHORTENED, LOST, UNKNOWN, THREADS, NOWHERE = range(7, 13)
 FIRST_FREE = 16
 
 # Bits of the counter FLAGS.

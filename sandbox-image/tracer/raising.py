@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from _opcode_metadata import opmap
+from _opcode_metadata import opmap  # type: ignore[import-not-found]
 
 from . import raw
 from .failure import TRACER_PATH, traceback_of
@@ -12,7 +12,7 @@ from .memory import FLAGS, HIT_DISK, HIT_FILE_SIZE, HIT_FILES, HIT_INODES, INPUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from types import CodeType, FrameType, TracebackType
 
     from .codes import Facts
 
@@ -48,14 +48,15 @@ def clean(error: BaseException, frame: FrameType) -> None:
     first = traceback_of(error)
     if first is None or first.tb_next is None:
         return
-    inner = first.tb_next
-    code = inner.tb_frame.f_code
+    inner: TracebackType | None = first.tb_next
+    code = first.tb_next.tb_frame.f_code
     if code.co_filename.startswith(TRACER_PATH):
         while inner is not None and inner.tb_frame.f_code.co_filename.startswith(TRACER_PATH):
             inner = inner.tb_next
         first.tb_next = inner
-    elif type(error) is RecursionError and inner.tb_next is None and code.co_code[inner.tb_lasti] == START:
-        first.tb_next = None
+    elif type(error) is RecursionError and first.tb_next.tb_next is None:
+        if code.co_code[first.tb_next.tb_lasti] == START:
+            first.tb_next = None
 
 
 def is_new(error: BaseException, known: dict[int, Facts]) -> bool:
@@ -79,7 +80,7 @@ def ends_iteration(error: BaseException) -> bool:
 def is_internal(code: CodeType, offset: int) -> bool:
     """Whether the end of an iteration was raised by a loop or an ``await`` rather than by a call or ``raise``."""
     operation = code.co_code[offset]
-    return operation != CALL and operation != RAISE
+    return bool(operation != CALL and operation != RAISE)
 
 
 def note_limit(error: BaseException, counters: memoryview[int]) -> None:

@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 IMMUTABLE_TYPE = 1 << 8
 """Type flag that only types written in C can have."""
 
-mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
-dict_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
-bases_of: Callable[[type], tuple[type, ...]] = type.__dict__["__bases__"].__get__
-flags_of: Callable[[type], int] = type.__dict__["__flags__"].__get__
-args_of: Callable[[BaseException], tuple[Any, ...]] = BaseException.__dict__["args"].__get__
-_name_of: Callable[[type], Any] = type.__dict__["__name__"].__get__
-_qualname_of: Callable[[type], Any] = type.__dict__["__qualname__"].__get__
-_module_of: Callable[[type], Any] = type.__dict__["__module__"].__get__
-_module_dict: Callable[[ModuleType], dict[Any, Any]] = ModuleType.__dict__["__dict__"].__get__
+_getters: Any = vars(type)
+_module_getters: Any = vars(ModuleType)
+mro_of: Callable[[type], tuple[type, ...]] = _getters["__mro__"].__get__
+dict_of: Callable[[type], Any] = _getters["__dict__"].__get__
+bases_of: Callable[[type], tuple[type, ...]] = _getters["__bases__"].__get__
+flags_of: Callable[[type], int] = _getters["__flags__"].__get__
+args_of: Callable[[BaseException], tuple[Any, ...]] = vars(BaseException)["args"].__get__
+_name_of: Callable[[type], Any] = _getters["__name__"].__get__
+_qualname_of: Callable[[type], Any] = _getters["__qualname__"].__get__
+_module_of: Callable[[type], Any] = _getters["__module__"].__get__
+_module_dict: Callable[[ModuleType], dict[Any, Any]] = _module_getters["__dict__"].__get__
 
 
 def text(name: Any) -> str:

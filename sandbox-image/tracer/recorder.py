@@ -1,15 +1,15 @@
 """The recorder: callbacks on ``sys.monitoring`` that write the first events, then only count.
 
-What a recorder offers the rest of the tracer is ``start``, ``stop`` and ``main``; what it writes is laid down
-in docs/trace-format.md. Its callbacks never raise of themselves: a failure of theirs is counted and
-swallowed. What a signal handler of the program raises while one of them runs goes on to the program.
-Counting calls no other Python function, so that it works on the very last frame that the recursion
-limit allows.
+What a recorder offers the rest of the tracer is ``start``, ``stop`` and ``main``; what it writes is laid down in
+docs/trace-format.md. Its callbacks never raise of themselves: a failure of theirs is counted and swallowed. What a
+signal handler of the program raises while one of them runs goes on to the program. Counting calls no other Python
+function, so that it works on the very last frame that the recursion limit allows.
 """
 
 from __future__ import annotations
 
 import sys
+from _functools import partial  # type: ignore[import-not-found]
 from _thread import get_ident
 from time import process_time_ns
 
@@ -65,8 +65,8 @@ class Recorder:
         callbacks: dict[int, Callable[..., Any]] = {
             events.PY_START: self.on_start,
             events.PY_RESUME: self.on_resume,
-            events.PY_RETURN: self.on_return,
-            events.PY_YIELD: self.on_yield,
+            events.PY_RETURN: partial(self.on_leave, RETURN),
+            events.PY_YIELD: partial(self.on_leave, YIELD),
             events.PY_THROW: self.on_throw,
             events.PY_UNWIND: self.on_unwind,
             events.RAISE: self.on_raise,
@@ -161,8 +161,8 @@ class Recorder:
             raising.settle(error, self.counters)
         return None
 
-    def on_return(self, code: CodeType, offset: int, value: Any) -> Any:
-        """A function of user code returns."""
+    def on_leave(self, kind: int, code: CodeType, offset: int, value: Any) -> Any:
+        """A function of user code returns, or a generator or coroutine hands over a value and is suspended."""
         try:
             if self.saturating:
                 return DISABLE
@@ -171,27 +171,10 @@ class Recorder:
             facts = stack.pop()
             if self.recording:
                 frame = getframe(1)
-                self.keep(RETURN, facts, frame, frame.f_lineno, len(stack) + 1, number, (value,))
+                self.keep(kind, facts, frame, frame.f_lineno, len(stack) + 1, number, (value,))
         except RecursionError:
             self.counters[LOST] += 1
             self.log.frames.pop(id(getframe(1)), None)
-        except BaseException as error:
-            raising.settle(error, self.counters)
-        return None
-
-    def on_yield(self, code: CodeType, offset: int, value: Any) -> Any:
-        """A generator or coroutine of user code hands over a value and is suspended."""
-        try:
-            if self.saturating:
-                return DISABLE
-            self.counters[OTHER] += 1
-            number, stack = self.threads[get_ident()]
-            facts = stack.pop()
-            if self.recording:
-                frame = getframe(1)
-                self.keep(YIELD, facts, frame, frame.f_lineno, len(stack) + 1, number, (value,))
-        except RecursionError:
-            self.counters[LOST] += 1
         except BaseException as error:
             raising.settle(error, self.counters)
         return None

@@ -6,12 +6,13 @@ import atexit
 import os
 import sys
 
+from _json import encode_basestring_ascii as quote
+
 from . import control, failure, process, raw, recursion, streams
 from .codes import Codes
 from .events import Events
 from .memory import DEFS, END, FLAGS, FORKED, Memory
 from .recorder import Recorder
-from .values import quote
 
 
 def begin() -> None:
@@ -74,7 +75,7 @@ class Session:
         recorder = self._recorder
         if recorder is None or recorder.main is None:
             error = vars(sys).get("last_exc")
-            if raw.inherits(type(error), BaseException):
+            if error is not None and raw.inherits(type(error), BaseException):
                 self.fail(error)
         if recorder is not None:
             recorder.stop()

@@ -19,7 +19,8 @@ def count(counters: memoryview[int]) -> Callable[[], None]:
     front of theirs. What goes to the descriptor in another way is not counted. The outcome is a
     function that stops counting.
     """
-    files = [(sys.stdout.buffer.raw, STDOUT), (sys.stderr.buffer.raw, STDERR)]  # type: ignore[attr-defined]
+    buffers: tuple[Any, Any] = (sys.stdout.buffer, sys.stderr.buffer)
+    files = [(buffers[0].raw, STDOUT), (buffers[1].raw, STDERR)]
     for file, slot in files:
         file.write = _counting(file.write, counters, slot)
 

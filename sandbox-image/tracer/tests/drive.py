@@ -73,14 +73,16 @@ def limit(job: dict[str, Any]) -> None:
 def start(arguments: list[str], **more: Any) -> subprocess.Popen[bytes]:
     """Start an interpreter in the job's folder with pipes as its streams."""
     return subprocess.Popen(
-        arguments, executable=PYTHON, cwd=JOB, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more
+        arguments, executable=PYTHON, cwd=JOB, env=ENVIRONMENT,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more,
     )
 
 
 def run_plain(job: dict[str, Any]) -> dict[str, Any]:
     """Run the program as a shell would."""
     write_files(job["files"])
-    arguments = ["python3", *(["-u"] if job.get("unbuffered") else []), job.get("entrypoint", "main.py"), *job.get("args", [])]
+    options = ["-u"] if job.get("unbuffered") else []
+    arguments = ["python3", *options, job.get("entrypoint", "main.py"), *job.get("args", [])]
     process = start(arguments, preexec_fn=lambda: limit(job))
     return collect(process, job.get("stdin", "").encode(), job.get("seconds", 20))
 
