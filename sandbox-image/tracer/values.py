@@ -8,7 +8,7 @@ the last event is exact (``1``, ``1.0`` and ``true`` differ), and nothing of the
 from __future__ import annotations
 
 from itertools import islice
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 from _json import encode_basestring_ascii as quote
 
@@ -61,6 +61,9 @@ class Encoder:
             return self._bytes(value, len(value))
         if kind is FunctionType:
             return f'["FUNCTION",{_short(value.__qualname__)}]'
+        if kind is MethodType:
+            function = value.__func__
+            return f'["FUNCTION",{_short(function.__qualname__ if type(function) is FunctionType else "?")}]'
         if kind is BuiltinFunctionType:
             return f'["FUNCTION",{_short(value.__name__)}]'
         if kind is ModuleType:

@@ -68,7 +68,7 @@ def objects():
     when = datetime.datetime(2024, 2, 29, 12, 30, 5, 17, tzinfo=datetime.timezone.utc)
     day, clock, span = when.date(), when.time(), datetime.timedelta(hours=30)
     error, group = ValueError("bad", 7), ExceptionGroup("several", [KeyError("k")])
-    function, builtin, method, kind, module = scalars, len, words.append, Reading, math
+    function, builtin, method, kind, module = scalars, len, reading.__init__, Reading, math
     running = (n for n in words)
     return reading
 
