@@ -110,7 +110,7 @@ func layers() []Layer {
 		},
 		{
 			Name: "work", Packages: []string{
-				"internal/runner", "internal/intake", "internal/batch", "internal/reconcile", "internal/doctor", "internal/webhook",
+				"internal/runner", "internal/intake", "internal/batch", "internal/deadletter", "internal/reconcile", "internal/census", "internal/doctor", "internal/webhook",
 			},
 			Reason: "each does one thing with the adapters and can be read without the others",
 		},

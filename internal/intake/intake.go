@@ -30,6 +30,9 @@ var (
 	ErrNotFinished = ledger.ErrNotFinished
 )
 
+// FullError means that a job was refused because the fleet has enough to do. It says when to try again.
+type FullError = ledger.FullError
+
 // QueueError means that a job is stored but could not be put into the queue. It will be, by the
 // reconciler; submitting it again with its id is safe and quicker.
 type QueueError struct {
@@ -64,7 +67,7 @@ type Queue interface {
 	// Enqueue puts a job into a queue and wakes a worker.
 	Enqueue(ctx context.Context, e queue.Envelope, q job.Queue) error
 	// Remove takes the task of a canceled job out again.
-	Remove(ctx context.Context, id, tenant string, q job.Queue) error
+	Remove(ctx context.Context, e queue.Envelope, q job.Queue) error
 }
 
 var (
@@ -112,7 +115,7 @@ func (d *Desk) Maxima() job.Limits { return d.maxima }
 // the key of idempotency: when a job with the same id and input exists, existed is true and nothing
 // changes, except that it is queued when it waits for that.
 //
-// Errors: *job.ValidationError, and nothing is stored; ErrConflict; *QueueError, with the id: the job is stored.
+// Errors: *job.ValidationError or *FullError, and nothing is stored; ErrConflict; *QueueError, with the id: the job is stored.
 func (d *Desk) Submit(ctx context.Context, j job.Job) (id string, existed bool, err error) {
 	j = j.Normalize()
 	if err := j.Validate(d.maxima); err != nil {
@@ -139,13 +142,17 @@ func (d *Desk) enqueue(ctx context.Context, e ledger.Entry) error {
 	// A caller who gives up now would leave the job to the reconciler for nothing.
 	ctx, cancel := detach.Context(ctx, enqueueTimeout)
 	defer cancel()
-	err := d.queue.Enqueue(ctx, queue.Envelope{
-		V: queue.EnvelopeVersion, ID: e.ID, Tenant: e.Tenant, Name: e.Name, Bytes: e.InputBytes, SHA256: e.Digest,
-	}, e.Queue)
+	err := d.queue.Enqueue(ctx, envelope(e), e.Queue)
 	if errors.Is(err, queue.ErrDuplicate) {
 		return nil
 	}
 	return err
+}
+
+func envelope(e ledger.Entry) queue.Envelope {
+	return queue.Envelope{
+		V: queue.EnvelopeVersion, ID: e.ID, Tenant: e.Tenant, Name: e.Name, Bytes: e.InputBytes, SHA256: e.Digest, Ahead: e.Ahead,
+	}
 }
 
 // Get returns what is known of a job besides its input and result.
@@ -177,7 +184,7 @@ func (d *Desk) Cancel(ctx context.Context, id string) (ledger.State, error) {
 	// A task that stays behind costs a worker a moment: it finds the job canceled.
 	entry, err := d.ledger.Get(ctx, id)
 	if err == nil {
-		err = d.queue.Remove(ctx, id, entry.Tenant, entry.Queue)
+		err = d.queue.Remove(ctx, envelope(entry), entry.Queue)
 	}
 	if err != nil {
 		d.log.Warn("take the task of a canceled job out of the queue", zap.String("job_id", id), zap.Error(err))

@@ -37,9 +37,9 @@ func (q *spyQueue) Enqueue(ctx context.Context, e queue.Envelope, to job.Queue) 
 	return err
 }
 
-func (q *spyQueue) Remove(ctx context.Context, id, tenant string, from job.Queue) error {
-	q.removed = append(q.removed, id)
-	return q.Queue.Remove(ctx, id, tenant, from)
+func (q *spyQueue) Remove(ctx context.Context, e queue.Envelope, from job.Queue) error {
+	q.removed = append(q.removed, e.ID)
+	return q.Queue.Remove(ctx, e, from)
 }
 
 type fixture struct {

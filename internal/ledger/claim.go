@@ -20,12 +20,19 @@ const (
 	ClassLost = "lost"
 	// ClassPoison is a job that took too many workers with it.
 	ClassPoison = "poison"
+	// ClassArchived is a job whose task an operator archived in the queue.
+	ClassArchived = "archived"
+	// ClassRequeued in a history is a dead letter's return into the queue.
+	ClassRequeued = "requeued"
 )
 
 // Claim takes a queued job for a worker. The claim must be kept alive with Hold, or Heartbeat at least
 // every Config.BeatEvery, until Finish, Bury or Release.
 //
-// Errors: ErrNotFound; ErrTerminal; ErrBusy while somebody holds a claim, even a
+// A dead letter that was Shelved, and whose task is delivered all the same, was run by an operator in the queue's own pages: it is
+// claimed as if it had been requeued.
+//
+// Errors: ErrNotFound; ErrTerminal, for a dead letter ErrDead; ErrBusy while somebody holds a claim, even a
 // stale one: only Reclaim takes it away. With ErrCorrupt, and then only, the Claim is valid although there is
 // an error: the entry is damaged, and the holder should Finish it as rejected.
 func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
@@ -41,9 +48,14 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 	case "missing":
 		return Claim{}, fmt.Errorf("claim %s: %w", id, ErrNotFound)
 	case "terminal":
+		if State(text(rest, 0)) == StateDead {
+			return Claim{}, fmt.Errorf("claim %s: %w", id, ErrDead)
+		}
 		return Claim{}, fmt.Errorf("claim %s: %w: %s", id, ErrTerminal, text(rest, 0))
 	case "busy":
 		return Claim{}, fmt.Errorf("claim %s: %w: %s", id, ErrBusy, text(rest, 0))
+	case "revived":
+		l.revived(ctx, id, fields(rest, 0))
 	}
 	c, err := newClaim(id, fields(rest, 0))
 	if err != nil {
@@ -51,7 +63,7 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 		return c, fmt.Errorf("claim %s: %w", id, err)
 	}
 	// Now the reconciler looks at it as soon as the claim can be stale. When this fails it looks a little later.
-	_ = l.due(ctx, id, l.cfg.StaleAfter, changeOnly)
+	_ = l.due(ctx, id, l.cfg.StaleAfter)
 	l.announce(ctx, id)
 	return c, nil
 }

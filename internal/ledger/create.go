@@ -17,7 +17,7 @@ import (
 // The caller puts the job into the queue afterwards, also when created is
 // false and the entry is still queued; whoever fails to is helped by the reconciler.
 //
-// Errors: ErrConflict, with the entry that has the id; *TooLargeError; ErrCorrupt
+// Errors: ErrConflict, with the entry that has the id; *TooLargeError; *FullError; ErrCorrupt
 // when the id is taken by a damaged entry.
 func (l *Ledger) Create(ctx context.Context, j job.Job) (e Entry, created bool, err error) {
 	if !job.ValidID(j.ID) {
@@ -27,14 +27,19 @@ func (l *Ledger) Create(ctx context.Context, j job.Job) (e Entry, created bool, 
 	if err != nil {
 		return Entry{}, false, fmt.Errorf("create %s: %w", j.ID, err)
 	}
-	// First the index, so that a job whose submitter dies behind the next step is found.
-	if err := l.due(ctx, j.ID, firstLook, addOnly); err != nil {
-		return Entry{}, false, reply("index", j.ID, err)
-	}
 	digest := j.Digest()
+	// First the index, so that a job whose submitter dies behind the next step is found.
+	err = l.refuseFull(ctx)
+	var ahead int64
+	if err == nil {
+		ahead, err = l.admit(ctx, j.ID, j.Queue, j.Tenant, l.cfg.Admission)
+	}
+	if err != nil {
+		return l.refused(ctx, j.ID, digest, err)
+	}
 	got, err := createScript.Run(ctx, l.rdb, jobKeys(j.ID), l.cfg.OpenTTL.Milliseconds(), blob, rand.Text(),
 		"digest", digest, "bytes", size, "tenant", j.Tenant, "queue", string(j.Queue), "name", j.Name,
-		"retention", j.Retention().Milliseconds()).Slice()
+		"retention", j.Retention().Milliseconds(), "ahead", ahead).Slice()
 	if err != nil {
 		return Entry{}, false, reply("create", j.ID, err)
 	}
@@ -52,6 +57,25 @@ func (l *Ledger) Create(ctx context.Context, j job.Job) (e Entry, created bool, 
 	}
 	if e.Digest != digest {
 		return e, false, fmt.Errorf("create %s: %w", j.ID, ErrConflict)
+	}
+	return e, false, nil
+}
+
+// refused returns the entry of a job that there is no room for, if it is there already: then it needs none.
+func (l *Ledger) refused(ctx context.Context, id, digest string, cause error) (Entry, bool, error) {
+	var full *FullError
+	if !errors.As(cause, &full) {
+		return Entry{}, false, cause
+	}
+	e, err := l.Get(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		l.cfg.Metrics.refused.WithLabelValues(string(full.Reason)).Inc()
+		return Entry{}, false, fmt.Errorf("create %s: %w", id, full)
+	case err != nil:
+		return e, false, fmt.Errorf("create %s: %w", id, err)
+	case e.Digest != digest:
+		return e, false, fmt.Errorf("create %s: %w", id, ErrConflict)
 	}
 	return e, false, nil
 }

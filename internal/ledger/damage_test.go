@@ -49,7 +49,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 			switch {
 			case strings.Contains(key, "{finished}"), strings.Contains(key, "{canceled}"):
 				low, high = DefaultRetention/2, DefaultRetention
-			case strings.Contains(key, "{dead}"), key == deadKey:
+			case strings.Contains(key, "{dead}"), strings.Contains(key, deadKey):
 				low, high = DefaultDeadTTL/2, DefaultDeadTTL
 			}
 			if ttl < low || ttl > high {

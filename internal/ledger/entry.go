@@ -48,13 +48,19 @@ type Entry struct {
 	Lost int
 	// Worker holds the claim, or held the last one.
 	Worker string
+	// Ahead is how many jobs the tenant had open in the queue when this one came.
+	Ahead int64
+	// Requeues counts how often it was taken out of the dead letters to be run again.
+	Requeues int
 	// CancelRequested is true from the moment a user cancels a running job.
 	CancelRequested bool
 	// Class and Message say why the last attempt failed; kept for a dead letter.
 	Class   string
 	Message string
 
-	CreatedAt  time.Time
+	CreatedAt time.Time
+	// QueuedAt is when it was queued last, or claimed if it runs.
+	QueuedAt   time.Time
 	ClaimedAt  time.Time
 	BeatAt     time.Time
 	FinishedAt time.Time
@@ -76,7 +82,8 @@ type Attempt struct {
 	Start  time.Time
 	End    time.Time
 	// Class is the reason given to Release, the error class given to Bury,
-	// ClassLost, or the status that the job finished with.
+	// ClassLost, the status that the job finished with, or ClassRequeued: then it is no attempt, but
+	// the moment at which the job left the dead letters.
 	Class string
 }
 
@@ -89,8 +96,8 @@ func parseEntry(id string, h map[string]string) (Entry, error) {
 		Tenant: h["tenant"], Queue: job.Queue(h["queue"]), Name: h["name"], Worker: h["worker"],
 		Class: h["class"], Message: h["message"], CancelRequested: h["cancel"] == "1",
 		InputBytes: p.integer("bytes"), Retention: time.Duration(p.integer("retention")) * time.Millisecond,
-		Fence: p.integer("fence"), Attempts: int(p.integer("attempts")), Lost: int(p.integer("lost")),
-		CreatedAt: p.time("created"), ClaimedAt: p.time("claimed"), BeatAt: p.time("beat"), FinishedAt: p.time("finished"),
+		Ahead: p.integer("ahead"), Requeues: int(p.integer("requeues")), Fence: p.integer("fence"), Attempts: int(p.integer("attempts")), Lost: int(p.integer("lost")),
+		CreatedAt: p.time("created"), QueuedAt: p.time("since"), ClaimedAt: p.time("claimed"), BeatAt: p.time("beat"), FinishedAt: p.time("finished"),
 	}
 	switch {
 	case e.State != StateQueued && e.State != StateRunning && !e.State.Terminal():

@@ -14,6 +14,10 @@ var (
 	ErrConflict = errors.New("the id belongs to a job with other input")
 	// ErrTerminal means that the job is finished, canceled or dead, and stays so.
 	ErrTerminal = errors.New("the job is finished")
+	// ErrDead means that the job stands in the dead letters. It is an ErrTerminal.
+	ErrDead = fmt.Errorf("%w: it is a dead letter", ErrTerminal)
+	// ErrNotDead means that the job does not stand in the dead letters.
+	ErrNotDead = errors.New("the job is not in the dead letters")
 	// ErrBusy means that the job is claimed by a worker.
 	ErrBusy = errors.New("the job is claimed by a worker")
 	// ErrFenced means that the claim is not the newest one, or was given up or

@@ -73,7 +73,7 @@ func (l *Ledger) end(ctx context.Context, op string, x ending) error {
 	}
 	l.cfg.Metrics.finished.WithLabelValues(string(x.result.Status)).Inc()
 	l.cfg.Metrics.resultBytes.Observe(float64(len(blob)))
-	if x.state == StateDead && l.index(ctx, x.id, time.Now()) != nil {
+	if x.state == StateDead && l.indexDead(ctx, x.id) != nil {
 		return nil // It stays in the index of open jobs, from where Overdue puts it into the dead letters.
 	}
 	l.unindex(ctx, x.id)

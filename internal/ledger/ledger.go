@@ -41,6 +41,8 @@ type Config struct {
 	MaxLost int
 	// MaxResultBytes bounds a compressed result.
 	MaxResultBytes int64
+	// Admission bounds what Create takes in.
+	Admission Admission
 	// Metrics may be nil.
 	Metrics *Metrics
 	// Log may be nil.
@@ -55,6 +57,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.StaleAfter, DefaultStaleAfter)
 	setDefault(&c.MaxLost, DefaultMaxLost)
 	setDefault(&c.MaxResultBytes, DefaultMaxResultBytes)
+	c.Admission = c.Admission.withDefaults()
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
 	}
@@ -77,6 +80,9 @@ func (c Config) Validate() error {
 	positive("BeatEvery", int64(c.BeatEvery/time.Millisecond))
 	positive("MaxLost", int64(c.MaxLost))
 	positive("MaxResultBytes", c.MaxResultBytes)
+	if c.Admission.MemoryMark > 1 {
+		errs = append(errs, errors.New("MemoryMark: must be at most 1"))
+	}
 	if c.StaleAfter < 3*c.BeatEvery {
 		errs = append(errs, errors.New("StaleAfter: must be at least three times BeatEvery"))
 	}
@@ -97,6 +103,8 @@ type Ledger struct {
 	cfg   Config
 	codec codec
 	hub   hub
+
+	memory memoryGauge
 }
 
 // New returns a Ledger over rdb, which stays the caller's to close, after the Ledger.
@@ -192,9 +200,19 @@ func jobKeys(id string) []string {
 	return []string{entryKey(id), inputKey(id), resultKey(id), historyKey(id)}
 }
 
+// The indexes of open jobs and of dead letters. All keys of one index share its
+// cluster slot, so that one script can keep them in step.
+
+func openQueueKey(q job.Queue) string { return "{" + openKey + "}:queue:" + string(q) }
+func openTenantKey(q job.Queue, tenant string) string {
+	return "{" + openKey + "}:tenant:" + string(q) + ":" + tenant
+}
+
 const (
 	openKey       = "tf:open"
+	openOfKey     = "{" + openKey + "}:of"
 	deadKey       = "tf:dlq"
+	deadOfKey     = "{" + deadKey + "}:of"
 	doneChannel   = "tf:done"
 	cancelChannel = "tf:cancel"
 )

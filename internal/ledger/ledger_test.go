@@ -22,7 +22,7 @@ func TestCreateStoresTheJob(t *testing.T) {
 		e := mustCreate(t, l, "a")
 		wantEntry := Entry{
 			ID: "a", State: StateQueued, Digest: want.Digest(), Tenant: "acme", Queue: job.QueueDefault, Name: want.Name,
-			InputBytes: e.InputBytes, Retention: want.Retention(), CreatedAt: e.CreatedAt,
+			InputBytes: e.InputBytes, Retention: want.Retention(), CreatedAt: e.CreatedAt, QueuedAt: e.CreatedAt,
 		}
 		if diff := cmp.Diff(wantEntry, e); diff != "" {
 			t.Errorf("entry (-want +got):\n%s", diff)
@@ -296,8 +296,8 @@ func TestBuryListsDeadLetters(t *testing.T) {
 			t.Errorf("dead letter: %+v, error %v", e, err)
 		}
 		mustCreate(t, l, "alive")
-		if _, _, err := l.DeadLetter(ctx, "alive"); !errors.Is(err, ErrNotFound) {
-			t.Errorf("DeadLetter of a living job: got %v, want ErrNotFound", err)
+		if _, _, err := l.DeadLetter(ctx, "alive"); !errors.Is(err, ErrNotDead) {
+			t.Errorf("DeadLetter of a living job: got %v, want ErrNotDead", err)
 		}
 	})
 }

@@ -12,26 +12,14 @@ import (
 // entry and to enqueue the task, before the reconciler looks at the job.
 const firstLook = 15 * time.Second
 
-// The modes of dueScript.
-const (
-	addOnly    = "NX"
-	changeOnly = "XX"
-)
-
-// due sets when the reconciler looks at a job.
-func (l *Ledger) due(ctx context.Context, id string, delay time.Duration, mode string) error {
-	ttl := 2 * l.cfg.OpenTTL // longer than any of the jobs that it indexes
-	return dueScript.Run(ctx, l.rdb, []string{openKey}, id, delay.Milliseconds(), ttl.Milliseconds(), mode).Err()
+// due sets when the reconciler looks at a job that is in the index.
+func (l *Ledger) due(ctx context.Context, id string, delay time.Duration) error {
+	return dueScript.Run(ctx, l.rdb, []string{openKey}, id, delay.Milliseconds()).Err()
 }
 
 // unindex takes a terminal job out of the index of open jobs. When it fails, Overdue does it later.
 func (l *Ledger) unindex(ctx context.Context, id string) {
-	_ = l.rdb.ZRem(ctx, openKey, id).Err()
-}
-
-// index puts a job into the index of dead letters.
-func (l *Ledger) index(ctx context.Context, id string, at time.Time) error {
-	return buryScript.Run(ctx, l.rdb, []string{deadKey}, id, at.UnixMilli(), l.cfg.DeadTTL.Milliseconds()).Err()
+	_ = closeScript.Run(ctx, l.rdb, []string{openKey, openOfKey}, id).Err()
 }
 
 // Open is a job that is not finished and was not looked at for a while.
@@ -101,7 +89,7 @@ func (l *Ledger) look(ctx context.Context, id string, cmd *redis.MapStringString
 	e, _ := parseEntry(id, h)
 	switch {
 	case e.State == StateDead:
-		if err := l.index(ctx, id, e.FinishedAt); err != nil {
+		if err := l.index(ctx, e); err != nil {
 			return Open{}, false, reply("index", id, err)
 		}
 		l.unindex(ctx, id)
@@ -122,7 +110,7 @@ func (l *Ledger) look(ctx context.Context, id string, cmd *redis.MapStringString
 
 // Postpone says when Overdue shall return a job next.
 func (l *Ledger) Postpone(ctx context.Context, id string, d time.Duration) error {
-	if err := l.due(ctx, id, d, changeOnly); err != nil {
+	if err := l.due(ctx, id, d); err != nil {
 		return reply("postpone", id, err)
 	}
 	return nil

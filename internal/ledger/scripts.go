@@ -37,6 +37,46 @@ local function history(fence, claimed, worker, class, ttl)
 end
 `
 
+// luaRevive makes a dead letter a queued job again. Its history and its fence go on; its attempts
+// and its losses start anew.
+const luaRevive = `
+local function revive(ttl)
+	history(redis.call('HGET', KEYS[1], 'fence') or 0, ms(now), '-', 'requeued', ttl)
+	redis.call('DEL', KEYS[3])
+	redis.call('HSET', KEYS[1], 'state', 'queued', 'since', ms(now))
+	redis.call('HINCRBY', KEYS[1], 'requeues', 1)
+	redis.call('HDEL', KEYS[1], 'status', 'class', 'message', 'finished', 'ended', 'attempts', 'lost', 'cancel', 'released', 'shelved')
+	for _, i in ipairs({1, 2, 4}) do redis.call('PEXPIRE', KEYS[i], ttl) end
+end
+`
+
+// requeueScript: ARGV ttl, ahead.
+var requeueScript = redis.NewScript(luaClock + luaHistory + luaRevive + `
+local state = redis.call('HGET', KEYS[1], 'state')
+if not state then return {'missing'} end
+if state ~= 'dead' then return {'state', state} end
+if redis.call('EXISTS', KEYS[2]) == 0 then return {'no input'} end
+redis.call('HSET', KEYS[1], 'ahead', ARGV[2])
+revive(ARGV[1])
+return {'ok', redis.call('HGETALL', KEYS[1])}
+`)
+
+// purgeScript removes a dead letter.
+var purgeScript = redis.NewScript(`
+local state = redis.call('HGET', KEYS[1], 'state')
+if not state then return {'missing'} end
+if state ~= 'dead' then return {'state', state} end
+redis.call('DEL', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
+return {'ok'}
+`)
+
+// shelveScript notes of a dead letter whether its task stands in asynq's archive: ARGV mark. It returns the state of the job.
+var shelveScript = redis.NewScript(`
+local state = redis.call('HGET', KEYS[1], 'state')
+if state == 'dead' then redis.call('HSET', KEYS[1], 'shelved', ARGV[1]) end
+return {state or ''}
+`)
+
 // createScript: ARGV ttl, input, nonce, then fields and values of the entry.
 // A repetition with the same nonce is the same call, whose answer was lost.
 var createScript = redis.NewScript(luaClock + `
@@ -52,14 +92,19 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return {'created', redis.call('HGETALL', KEYS[1])}
 `)
 
-// claimScript: ARGV worker, ttl, nonce. An entry that is damaged is claimed too, and if need
+// claimScript: ARGV worker, ttl, nonce. A dead letter that was shelved is revived first. An entry that is damaged is claimed too, and if need
 // be replaced, so that somebody can finish the job. A fence that is no number is
 // replaced by the time, which is larger than any count.
-var claimScript = redis.NewScript(luaClock + `
+var claimScript = redis.NewScript(luaClock + luaHistory + luaRevive + `
 local kind = redis.call('TYPE', KEYS[1])['ok']
 if kind == 'none' then return {'missing'} end
 if kind ~= 'hash' then redis.call('DEL', KEYS[1]) end
 local state = redis.call('HGET', KEYS[1], 'state')
+local how = 'claimed'
+if state == 'dead' and redis.call('HGET', KEYS[1], 'shelved') == '1' and redis.call('EXISTS', KEYS[2]) == 1 then
+	revive(ARGV[2])
+	state, how = 'queued', 'revived'
+end
 if state == 'finished' or state == 'canceled' or state == 'dead' then return {'terminal', state} end
 if state == 'running' then
 	if redis.call('HGET', KEYS[1], 'claim') == ARGV[3] then return {'claimed', redis.call('HGETALL', KEYS[1])} end
@@ -78,7 +123,7 @@ else
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
-return {'claimed', redis.call('HGETALL', KEYS[1])}
+return {how, redis.call('HGETALL', KEYS[1])}
 `)
 
 // beatScript: ARGV fence.
@@ -177,28 +222,6 @@ if redis.call('EXISTS', KEYS[1]) == 0 then return {'missing'} end
 local n = redis.call('STRLEN', KEYS[1])
 if n > tonumber(ARGV[1]) then return {'large', string.format('%.0f', n)} end
 return {'ok', redis.call('GET', KEYS[1])}
-`)
-
-// dueScript puts an id into the index of open jobs: ARGV id, delay ms, ttl ms, mode (NX or XX).
-var dueScript = redis.NewScript(luaClock + `
-redis.call('ZADD', KEYS[1], ARGV[4], ms(now + ARGV[2]), ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return {'ok'}
-`)
-
-// takeScript returns the ids that are due and puts each off: ARGV limit, delay ms.
-var takeScript = redis.NewScript(luaClock + `
-local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms(now), 'LIMIT', 0, ARGV[1])
-for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], ms(now + ARGV[2]), id) end
-return {ms(now), ids}
-`)
-
-// buryScript puts an id into the index of dead letters: ARGV id, buried ms, ttl ms.
-var buryScript = redis.NewScript(luaClock + `
-redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms(now - ARGV[3]))
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return {'ok'}
 `)
 
 // codeOf splits the answer of a script.

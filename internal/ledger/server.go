@@ -59,11 +59,11 @@ func CheckServer(ctx context.Context, rdb redis.UniversalClient) (ServerFacts, e
 	return f, errors.Join(faults...)
 }
 
-// serverInfos asks every node that may hold keys.
-func serverInfos(ctx context.Context, rdb redis.UniversalClient) ([]map[string]string, error) {
+// serverInfos asks every node that may hold keys, for the given sections, or all.
+func serverInfos(ctx context.Context, rdb redis.UniversalClient, sections ...string) ([]map[string]string, error) {
 	cluster, ok := rdb.(*redis.ClusterClient)
 	if !ok {
-		info, err := rdb.Info(ctx).Result()
+		info, err := rdb.Info(ctx, sections...).Result()
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func serverInfos(ctx context.Context, rdb redis.UniversalClient) ([]map[string]s
 		}
 	}()
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		info, err := node.Info(ctx).Result()
+		info, err := node.Info(ctx, sections...).Result()
 		if err == nil {
 			found <- parseInfo(info)
 		}

@@ -32,6 +32,9 @@ type Config struct {
 
 	// Concurrency is how many handlers run at the same time, never more.
 	Concurrency int
+	// Unavailable, when set, tells how many slots are taken by what earlier handlers left behind and could not be
+	// proven gone. While no slot is left nothing is fetched. It is called often and must not block.
+	Unavailable func() int
 	// DrainGrace is how long handlers may go on when Run shall end; KillGrace is
 	// how long they then have to clean up.
 	DrainGrace, KillGrace time.Duration
@@ -51,6 +54,9 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.Concurrency, DefaultConcurrency)
 	setDefault(&c.DrainGrace, DefaultDrainGrace)
 	setDefault(&c.KillGrace, DefaultKillGrace)
+	if c.Unavailable == nil {
+		c.Unavailable = func() int { return 0 }
+	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
 	}

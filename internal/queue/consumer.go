@@ -81,8 +81,8 @@ func NewConsumer(rdb redis.UniversalClient, cfg Config, handler Handler, log *za
 		log = cfg.Log
 	}
 	return &Consumer{
-		rdb: rdb, cfg: cfg, handler: handler, log: log, slots: newSlots(cfg.Concurrency, cfg.Metrics),
-		on: remedies{uncancel: true, backOff: true, wake: true}, hurry: make(chan struct{}),
+		rdb: rdb, cfg: cfg, handler: handler, log: log, slots: newSlots(cfg.Concurrency, cfg.Unavailable, cfg.Metrics),
+		on: remedies{uncancel: true, backOff: true, wake: true, forward: true}, hurry: make(chan struct{}),
 	}, nil
 }
 
@@ -101,6 +101,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	weights := c.cfg.Shards.weights()
 	client.AddHook(&hook{
 		queues: len(weights), on: c.on, sleeper: sleeper, slots: c.slots, stop: stop, metrics: c.cfg.Metrics,
+		due: newDue(c.rdb, weights),
 	})
 	handlers, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer interrupt(nil)

@@ -216,7 +216,7 @@ func TestEnsureLeavesRetriesAlone(t *testing.T) {
 		if repaired, err := p.Ensure(t.Context(), Envelope{ID: "a"}, job.QueueDefault, WorkerLost); repaired || err != nil {
 			t.Errorf("repaired %v, error %v", repaired, err)
 		}
-		if err := p.Remove(t.Context(), "a", "", job.QueueDefault); err != nil {
+		if err := p.Remove(t.Context(), Envelope{ID: "a"}, job.QueueDefault); err != nil {
 			t.Error(err)
 		}
 		if s := stateOf(t, rdb, "a"); s != "" {
@@ -228,11 +228,11 @@ func TestEnsureLeavesRetriesAlone(t *testing.T) {
 func TestRemove(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		p := newProducer(t, rdb, Config{})
-		if err := p.Remove(t.Context(), "none", "", job.QueueDefault); err != nil {
+		if err := p.Remove(t.Context(), Envelope{ID: "none"}, job.QueueDefault); err != nil {
 			t.Error(err)
 		}
 		mustEnqueue(t, p, "a")
-		if err := p.Remove(t.Context(), "a", "", job.QueueDefault); err != nil {
+		if err := p.Remove(t.Context(), Envelope{ID: "a"}, job.QueueDefault); err != nil {
 			t.Error(err)
 		}
 		if s := stateOf(t, rdb, "a"); s != "" {
@@ -270,7 +270,7 @@ func TestClusterCarriesJobs(t *testing.T) {
 	})
 	for i, q := range job.Queues() {
 		for k := range 4 {
-			e := Envelope{ID: fmt.Sprintf("job-%d-%d", i, k), Tenant: fmt.Sprint(k)}
+			e := Envelope{ID: fmt.Sprintf("job-%d-%d", i, k), Ahead: int64(100 * k)}
 			if err := p.Enqueue(t.Context(), e, q); err != nil {
 				t.Fatal(err)
 			}

@@ -22,13 +22,29 @@ func taskKeys(name, id string) []string {
 	}
 }
 
+// luaPlaced tells whether a pending task is in the list. The list is in the order of delivery, so a task that came before
+// the one that is delivered next should be gone: only such a one is looked for, because that means to walk the whole list.
+const luaPlaced = `
+local function placed(id)
+	local next = redis.call('LINDEX', KEYS[2], -1)
+	if not next then return false end
+	if next == id then return true end
+	local queue = string.sub(KEYS[1], 1, #KEYS[1] - #id)
+	local since = tonumber(redis.call('HGET', KEYS[1], 'pending_since') or '')
+	local other = tonumber(redis.call('HGET', queue .. next, 'pending_since') or '')
+	if since and other and since >= other then return true end
+	if since and not other then return true end
+	return redis.call('LPOS', KEYS[2], id) and true or false
+end
+`
+
 // settleScript answers how a task stands, and clears away what blocks its id: ARGV id, lost ('1': nobody
-// works on it, whatever its lease says). A lease is the time of a worker's clock; 5 s are allowed for.
+// works on it, whatever its lease says), seconds (an archived task stays when it was archived then or later; '0': never). A lease is the time of a worker's clock; 5 s are allowed for.
 //
 //	present  it waits, runs, or will be retried
-//	requeued it was active and nobody worked on it: it waits now
+//	requeued it was active and nobody worked on it, or pending and not in the list: it waits now
 //	missing  there is none (any more): it can be enqueued
-var settleScript = redis.NewScript(`
+var settleScript = redis.NewScript(luaPlaced + `
 local id = ARGV[1]
 local state = redis.call('HGET', KEYS[1], 'state')
 local function clear()
@@ -38,9 +54,14 @@ local function clear()
 	redis.call('DEL', KEYS[1])
 	return 'missing'
 end
-if state == 'pending' then return 'present' end
+if state == 'pending' then
+	if placed(id) then return 'present' end
+	redis.call('RPUSH', KEYS[2], id)
+	return 'requeued'
+end
 if state == 'scheduled' and redis.call('ZSCORE', KEYS[5], id) then return 'present' end
 if state == 'retry' and redis.call('ZSCORE', KEYS[6], id) then return 'present' end
+if state == 'archived' and ARGV[3] ~= '0' and (tonumber(redis.call('ZSCORE', KEYS[7], id) or '') or 0) >= tonumber(ARGV[3]) then return 'present' end
 if state ~= 'active' then return clear() end
 local time = redis.call('TIME')
 local lease = redis.call('ZSCORE', KEYS[4], id)
@@ -68,12 +89,15 @@ const (
 	settledMissing  = "missing"
 )
 
-func (p *Producer) settle(ctx context.Context, name, id string, lost bool) (string, error) {
-	flag := "0"
+func (p *Producer) settle(ctx context.Context, name string, e Envelope, lost bool) (string, error) {
+	flag, since := "0", int64(0)
 	if lost {
 		flag = "1"
 	}
-	return settleScript.Run(ctx, p.rdb, taskKeys(name, id), id, flag).Text()
+	if !e.QueuedAt.IsZero() {
+		since = e.QueuedAt.Unix()
+	}
+	return settleScript.Run(ctx, p.rdb, taskKeys(name, e.ID), e.ID, flag, since).Text()
 }
 
 // Presence says whether a task is known to be gone from its worker.
@@ -90,11 +114,11 @@ const (
 // Ensure sees to it that a job that shall run has a task that will be delivered, and tells
 // whether it had to do something. It is for the reconciler, and safe to repeat.
 func (p *Producer) Ensure(ctx context.Context, e Envelope, q job.Queue, at Presence) (repaired bool, err error) {
-	name, err := p.cfg.Shards.name(q, e.Tenant)
+	name, err := p.cfg.Shards.name(q, e.Ahead)
 	if err != nil {
 		return false, fmt.Errorf("ensure %s: %w", e.ID, err)
 	}
-	standing, err := p.settle(ctx, name, e.ID, at == WorkerLost)
+	standing, err := p.settle(ctx, name, e, at == WorkerLost)
 	if err != nil {
 		return false, fmt.Errorf("ensure %s: %w", e.ID, err)
 	}
@@ -116,13 +140,13 @@ func (p *Producer) Ensure(ctx context.Context, e Envelope, q job.Queue, at Prese
 
 // Remove takes the task of a job that was canceled out of the queue, so that it costs no worker's
 // time. A task that a worker has already is left to it: the ledger tells the worker.
-func (p *Producer) Remove(ctx context.Context, id, tenant string, q job.Queue) error {
-	name, err := p.cfg.Shards.name(q, tenant)
+func (p *Producer) Remove(ctx context.Context, e Envelope, q job.Queue) error {
+	name, err := p.cfg.Shards.name(q, e.Ahead)
 	if err != nil {
-		return fmt.Errorf("remove %s: %w", id, err)
+		return fmt.Errorf("remove %s: %w", e.ID, err)
 	}
-	if err := removeScript.Run(ctx, p.rdb, taskKeys(name, id), id).Err(); err != nil {
-		return fmt.Errorf("remove %s: %w", id, err)
+	if err := removeScript.Run(ctx, p.rdb, taskKeys(name, e.ID), e.ID).Err(); err != nil {
+		return fmt.Errorf("remove %s: %w", e.ID, err)
 	}
 	return nil
 }

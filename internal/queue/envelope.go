@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/execra/tracefleet/internal/job"
 )
@@ -27,6 +28,12 @@ type Envelope struct {
 	// Bytes is the size of the job's document, SHA256 its digest.
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
+	// Ahead is how many open jobs the tenant had in the queue when this one came; the shard follows from it. It is
+	// not in the payload: the ledger remembers it.
+	Ahead int64 `json:"-"`
+	// QueuedAt is since when the job is queued, for Ensure: a task that was archived later was archived by a person,
+	// and is left to the Sweeper. Not in the payload. When zero, what is archived is replaced.
+	QueuedAt time.Time `json:"-"`
 }
 
 // ErrCorrupt means that a payload cannot be understood. The text says what is wrong.

@@ -22,7 +22,7 @@ const (
 
 // remedies switches the parts of the hook; only tests switch one off.
 type remedies struct {
-	uncancel, backOff, wake bool
+	uncancel, backOff, wake, forward bool
 }
 
 // hook sits in the Redis client of asynq's server, and of nobody else, and makes good
@@ -31,6 +31,7 @@ type remedies struct {
 //   - asynq repeats a failed acknowledgement with a context that it canceled before. The hook lets scripts run all the same.
 //   - asynq asks again at once when a dequeue is answered with an error. The hook pauses first.
 //   - asynq polls. The hook makes it wait, when all queues were empty, for somebody to submit.
+//   - asynq's forwarder asks every queue every second. The hook lets it ask where something is due.
 //   - asynq's slots are not ours. While none of ours is free, the hook says that the queues are empty.
 type hook struct {
 	queues  int
@@ -39,6 +40,7 @@ type hook struct {
 	slots   *slots
 	stop    <-chan struct{}
 	metrics *Metrics
+	due     *due
 
 	// These belong to asynq's one fetching goroutine.
 	misses int
@@ -68,9 +70,12 @@ func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			ctx, cancel := detach.Context(ctx, rescueTimeout)
 			defer cancel()
 			return next(ctx, cmd)
-		default:
-			return next(ctx, cmd)
+		case h.on.forward:
+			if key, ok := forwardSource(cmd); ok && !h.due.in(ctx, key) && nothing(cmd) {
+				return nil
+			}
 		}
+		return next(ctx, cmd)
 	}
 }
 

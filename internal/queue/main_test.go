@@ -142,7 +142,7 @@ func throughout(t testing.TB, d time.Duration, ok func() (bool, string)) {
 // defaultShard is where mustEnqueue puts its tasks.
 func defaultShard(t testing.TB) string {
 	t.Helper()
-	name, err := Shards(DefaultShards).name(job.QueueDefault, "")
+	name, err := Shards(DefaultShards).name(job.QueueDefault, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -37,13 +38,14 @@ func NewProducer(rdb redis.UniversalClient, cfg Config) (*Producer, error) {
 // same id, archived or completed, is replaced: whether the job shall run is the ledger's to say.
 // Errors: ErrDuplicate.
 func (p *Producer) Enqueue(ctx context.Context, e Envelope, q job.Queue) error {
-	name, err := p.cfg.Shards.name(q, e.Tenant)
+	name, err := p.cfg.Shards.name(q, e.Ahead)
 	if err != nil {
 		return fmt.Errorf("enqueue %s: %w", e.ID, err)
 	}
 	err = p.enqueue(ctx, e, name)
 	if errors.Is(err, ErrDuplicate) {
-		standing, serr := p.settle(ctx, name, e.ID, false)
+		e.QueuedAt = time.Time{}
+		standing, serr := p.settle(ctx, name, e, false)
 		if serr != nil {
 			return fmt.Errorf("enqueue %s: %w", e.ID, serr)
 		}

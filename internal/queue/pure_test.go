@@ -193,22 +193,24 @@ func TestWhatAsynqIsTold(t *testing.T) {
 func TestShards(t *testing.T) {
 	t.Parallel()
 	// Producers and workers of different versions must agree.
-	got := map[string]string{}
-	for _, tenant := range []string{"", "acme", "tenant-1", "tenant-2", "tenant-3"} {
-		name, err := Shards(4).name(job.QueueBatch, tenant)
+	got := map[int64]string{}
+	for _, ahead := range []int64{0, 7, 8, 63, 64, 511, 512, 1 << 40} {
+		name, err := Shards(4).name(job.QueueBatch, ahead)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got[tenant] = name
+		got[ahead] = name
 	}
-	want := map[string]string{"": "batch:1", "acme": "batch:3", "tenant-1": "batch:3", "tenant-2": "batch:2", "tenant-3": "batch:1"}
+	want := map[int64]string{
+		0: "batch:0", 7: "batch:0", 8: "batch:1", 63: "batch:1", 64: "batch:2", 511: "batch:2", 512: "batch:3", 1 << 40: "batch:3",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := Shards(4).name("fast", ""); err == nil {
+	if _, err := Shards(4).name("fast", 0); err == nil {
 		t.Error("an unknown queue was taken")
 	}
-	wantWeights := map[string]int{"interactive:0": 6, "interactive:1": 6, "default:0": 3, "default:1": 3, "batch:0": 1, "batch:1": 1}
+	wantWeights := map[string]int{"interactive:0": 24, "interactive:1": 12, "default:0": 12, "default:1": 6, "batch:0": 4, "batch:1": 2}
 	if diff := cmp.Diff(wantWeights, Shards(2).weights()); diff != "" {
 		t.Errorf("weights (-want +got):\n%s", diff)
 	}

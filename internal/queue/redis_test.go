@@ -124,7 +124,7 @@ func TestHookIsInTheCloneOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = other.Close() })
-	slots := newSlots(1, NewMetrics(nil))
+	slots := newSlots(1, func() int { return 0 }, NewMetrics(nil))
 	other.AddHook(&hook{on: *allRemedies(), slots: slots, metrics: NewMetrics(nil)})
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -13,12 +13,16 @@ type slots struct {
 	tokens chan struct{} // as many as there are slots; a token in it is a slot in use
 	freed  chan struct{} // told when a slot became free
 	used   prometheus.Gauge
+	// lost is how many slots are taken by nobody.
+	lost func() int
 }
 
-func newSlots(n int, m *Metrics) *slots {
+func newSlots(n int, lost func() int, m *Metrics) *slots {
 	m.slots.Set(float64(n))
-	return &slots{tokens: make(chan struct{}, n), freed: make(chan struct{}, 1), used: m.slotsUsed}
+	return &slots{tokens: make(chan struct{}, n), freed: make(chan struct{}, 1), used: m.slotsUsed, lost: lost}
 }
+
+func (s *slots) free() bool { return len(s.tokens)+s.lost() < cap(s.tokens) }
 
 // acquire takes a slot. It waits for one until ctx ends.
 func (s *slots) acquire(ctx context.Context) bool {
@@ -44,7 +48,7 @@ func (s *slots) inUse() int { return len(s.tokens) }
 
 // waitFree waits until a slot is free, for at most d, or until stop is closed, and tells whether one is free.
 func (s *slots) waitFree(stop <-chan struct{}, d time.Duration) bool {
-	if len(s.tokens) < cap(s.tokens) {
+	if s.free() {
 		return true
 	}
 	timer := time.NewTimer(d)
@@ -52,11 +56,11 @@ func (s *slots) waitFree(stop <-chan struct{}, d time.Duration) bool {
 	for {
 		select {
 		case <-s.freed:
-			if len(s.tokens) < cap(s.tokens) {
+			if s.free() {
 				return true
 			}
 		case <-timer.C:
-			return len(s.tokens) < cap(s.tokens)
+			return s.free()
 		case <-stop:
 			return false
 		}

@@ -30,22 +30,23 @@ return 0
 // lock elects one of many. Two may hold it for a moment when one of them stands still.
 type lock struct {
 	rdb   redis.UniversalClient
+	key   string
 	token string
 	ttl   time.Duration
 }
 
-func newLock(rdb redis.UniversalClient, ttl time.Duration) *lock {
-	return &lock{rdb: rdb, token: rand.Text(), ttl: ttl}
+func newLock(rdb redis.UniversalClient, key string, ttl time.Duration) *lock {
+	return &lock{rdb: rdb, key: key, token: rand.Text(), ttl: ttl}
 }
 
 // take takes or renews the lock and tells whether it is ours.
 func (l *lock) take(ctx context.Context) (bool, error) {
-	return takeScript.Run(ctx, l.rdb, []string{lockKey}, l.token, l.ttl.Milliseconds()).Bool()
+	return takeScript.Run(ctx, l.rdb, []string{l.key}, l.token, l.ttl.Milliseconds()).Bool()
 }
 
 // release gives the lock up, so that another takes over at once. It ends by itself else.
 func (l *lock) release(ctx context.Context) {
 	ctx, cancel := detach.Context(ctx, time.Second)
 	defer cancel()
-	_ = releaseScript.Run(ctx, l.rdb, []string{lockKey}, l.token).Err()
+	_ = releaseScript.Run(ctx, l.rdb, []string{l.key}, l.token).Err()
 }

@@ -118,7 +118,7 @@ func New(rdb redis.UniversalClient, jobs Jobs, tasks Tasks, cfg Config) (*Reconc
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("reconcile config: %w", err)
 	}
-	return &Reconciler{jobs: jobs, tasks: tasks, cfg: cfg, lock: newLock(rdb, 4*cfg.Every)}, nil
+	return &Reconciler{jobs: jobs, tasks: tasks, cfg: cfg, lock: newLock(rdb, lockKey, 4*cfg.Every)}, nil
 }
 
 // Run works until ctx ends. Faults of Redis are logged and waited out; so its only error is nil.
@@ -203,6 +203,9 @@ func (r *Reconciler) reclaim(ctx context.Context, e ledger.Entry) error {
 	case ledger.StateDead:
 		r.cfg.Metrics.poisoned.Inc()
 		r.cfg.Log.Error("a job was lost with its worker too often; it is in the dead letters", zap.String("job_id", e.ID))
+		// Its task, once delivered, is archived, as those of other dead letters are.
+		_, err := r.ensure(ctx, e, queue.WorkerLost)
+		return err
 	}
 	return nil
 }
@@ -212,7 +215,5 @@ func (r *Reconciler) ensure(ctx context.Context, e ledger.Entry, at queue.Presen
 	if q == "" {
 		q = job.QueueDefault // of a damaged entry, which the worker will reject
 	}
-	return r.tasks.Ensure(ctx, queue.Envelope{
-		ID: e.ID, Tenant: e.Tenant, Name: e.Name, Bytes: e.InputBytes, SHA256: e.Digest,
-	}, q, at)
+	return r.tasks.Ensure(ctx, envelope(e), q, at)
 }

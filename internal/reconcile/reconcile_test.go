@@ -66,10 +66,11 @@ func newFleet(t *testing.T, rdb redis.UniversalClient, cfg ledger.Config) fleet 
 func (f fleet) create(t *testing.T, id string) queue.Envelope {
 	t.Helper()
 	j := job.Job{ID: id, Files: map[string]string{"main.py": "print(1)\n"}}.Normalize()
-	if _, _, err := f.ledger.Create(t.Context(), j); err != nil {
+	e, _, err := f.ledger.Create(t.Context(), j)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return queue.Envelope{ID: id}
+	return queue.Envelope{ID: id, Ahead: e.Ahead}
 }
 
 func (f fleet) submit(t *testing.T, id string) {

@@ -16,6 +16,8 @@ import (
 // Ledger is what a Runner needs of package ledger, where each method is
 // documented. It has more methods than an interface should because the life of a claim has that many steps.
 type Ledger interface {
+	// Get returns what is known of a job.
+	Get(ctx context.Context, id string) (ledger.Entry, error)
 	// Claim takes a queued job for a worker.
 	Claim(ctx context.Context, id, worker string) (ledger.Claim, error)
 	// Hold keeps a claim alive and tells when to let go.
@@ -76,6 +78,9 @@ func (r *Runner) Handle(ctx context.Context, d queue.Delivery) (queue.Report, er
 // unclaimed says what to do with a delivery whose job could not be claimed.
 func (r *Runner) unclaimed(ctx context.Context, id string, err error) (queue.Report, error) {
 	switch {
+	case errors.Is(err, ledger.ErrDead):
+		// The task goes where its job stands: into the archive, so that the queue's own pages show it.
+		return queue.Report{}, queue.Permanent(r.epitaph(ctx, id, err))
 	case errors.Is(err, ledger.ErrTerminal):
 		// Delivered twice, or canceled while it was queued: the work is done.
 		return r.standing(ctx, id), nil
@@ -89,6 +94,14 @@ func (r *Runner) unclaimed(ctx context.Context, id string, err error) (queue.Rep
 	default:
 		return queue.Report{}, queue.Transient(err, queue.ClassStore)
 	}
+}
+
+// epitaph is why a job is dead, for the queue's own pages.
+func (r *Runner) epitaph(ctx context.Context, id string, err error) error {
+	if e, gerr := r.ledger.Get(ctx, id); gerr == nil && e.Class != "" {
+		return fmt.Errorf("%s: %s", e.Class, e.Message)
+	}
+	return err
 }
 
 // standing reports the result that a job has. Without one the report is empty: it is only for show.
