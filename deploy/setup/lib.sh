@@ -46,3 +46,30 @@ docker_build() {
 		DOCKER_BUILDKIT=0 docker build "$@" 2> >(grep -v -e DEPRECATED -e 'BuildKit is currently disabled' -e 'environment-variable' -e '^$' >&2)
 	fi
 }
+
+# register_runtime NAME PATH [ARGUMENT...] makes an OCI runtime known to the
+# local engine, which reads its configuration again and is not restarted.
+register_runtime() {
+	local name=$1 changed known
+	[ "$(id -u)" = 0 ] || stop "only root may add a runtime to the engine" "run this as root, or add $name to /etc/docker/daemon.json yourself: $*"
+	changed=$(go run ./deploy/setup/addruntime "$@")
+	known=$(docker info --format '{{range $name, $_ := .Runtimes}}{{$name}} {{end}}')
+	if [ "$changed" = unchanged ] && [[ " $known" == *" $name "* ]]; then
+		say "$name: the engine knows it already"
+		return
+	fi
+	if [ -d /run/systemd/system ]; then
+		systemctl reload docker
+	else
+		kill -HUP "$(cat /run/docker.pid)"
+	fi
+	for _ in $(seq 50); do
+		known=$(docker info --format '{{range $name, $_ := .Runtimes}}{{$name}} {{end}}')
+		if [[ " $known" == *" $name "* ]]; then
+			say "$name: done, the engine knows it"
+			return
+		fi
+		sleep 0.1
+	done
+	stop "the engine did not take the runtime $name" "see the engine's log, and /etc/docker/daemon.json"
+}
