@@ -15,10 +15,15 @@ Descriptors: 0, 1, 2 belong to the program. 3 is the control channel: the tracer
 ``{"python":"3.13.5","tracer":"py/1"}``, and reads one line, the order (see ``control.Order``).
 4 is the trace memory, a sealed memfd. 3 and 4 are closed before the program runs.
 
-The parts: ``control`` (ready line, order), ``process`` (limits, argv, streams, what the program may
-see), ``memory`` (areas and record framing), ``values`` (values to JSON, without running the
-program's code), ``recorder`` (the ``sys.monitoring`` callbacks), ``failure`` (report of the uncaught
-exception). Only ``recorder`` and ``values`` are specific to this implementation.
+The parts, from the outside in:
+
+* ``control`` (ready line, order), ``process`` (limits, argv, what the program may see), ``session`` (from an empty
+  interpreter to one ready to run, and the end record), ``recursion``, ``streams``;
+* ``memory`` (areas, framing of records, counters), ``failure`` (report of the uncaught exception), ``raw`` (looking at
+  objects without running the program's code);
+* the recorder, which another implementation can replace: ``attachment`` and ``recorder`` (callbacks), ``raising``,
+  ``events``, ``values``, ``codes``, ``loops``. It offers ``start``, ``stop`` and ``main``, and writes what
+  docs/trace-format.md says.
 """
 
 import builtins

@@ -156,6 +156,11 @@ func TestBehaviour(t *testing.T) {
 				t.Error("got exact counts, want not exact")
 			}
 		}},
+		"threads in a hurry": {script("import sys, threading\nsys.setswitchinterval(1e-6)\ndef work(n):\n    items = []\n    for i in range(n):\n        items.append(i)\n    return items\nthreads = [threading.Thread(target=work, args=(300,)) for _ in range(8)]\nfor t in threads: t.start()\nfor t in threads: t.join()\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if !rec.Complete || rec.Summary.Lines["main.py"]["6"] != 2400 || rec.Summary.Calls["work"] != 8 || rec.Summary.MaxRecursionDepth != 1 {
+				t.Errorf("got complete %v, %v, depth %d, want 8 calls of 300 turns at depth 1", rec.Complete, rec.Summary.Calls, rec.Summary.MaxRecursionDepth)
+			}
+		}},
 		"input ends": {script("import sys\ntry:\n    input()\nexcept EOFError:\n    pass\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
 			if !rec.StdinExhausted {
 				t.Error("got input left, want exhausted")

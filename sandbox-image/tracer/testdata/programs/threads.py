@@ -14,5 +14,4 @@ def fail():
 
 for target, arguments in ((count, (3,)), (fail, ())):
     thread = threading.Thread(target=target, args=arguments)
-    thread.start()
-    thread.join()
+    thread.start(); thread.join()  # one line: nothing of this thread runs beside the other
