@@ -8,7 +8,7 @@
  * of a line that differs from the one before it has a LINE event each time. */
 #include "recorder.h"
 
-#include "opcode_ids.h"
+#include <opcode_ids.h>
 
 typedef struct Instruction {
     int unit, line;

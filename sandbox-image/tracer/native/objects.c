@@ -59,15 +59,20 @@ static Object *object_of(Objects *objects, PyObject *value) {
             object = object_at(objects, value);
         }
         objects->used++;
-        *object = (Object){value, Py_TYPE(value), 0, 0, ++objects->last, 0};
+        *object = (Object){.address = value, .type = Py_TYPE(value), .number = ++objects->last};
     } else if (object->type != Py_TYPE(value)) {
-        *object = (Object){value, Py_TYPE(value), 0, 0, ++objects->last, 0};
+        *object = (Object){.address = value, .type = Py_TYPE(value), .number = ++objects->last};
     }
     return object;
 }
 
 uint32_t objects_number(Objects *objects, PyObject *value) {
     return object_of(objects, value)->number;
+}
+
+/* The type as which an entry's value is shown. */
+static PyTypeObject *type_shown(const Shape *shape, int i) {
+    return i == 0 && shape->first_type != NULL ? shape->first_type : Py_TYPE(shape->values[i]);
 }
 
 /* Fingerprint what a shape shows. */
@@ -80,9 +85,9 @@ static uint64_t shape_print(const Shape *shape) {
     }
     for (int i = 0; i < shape->count; i++) {
         if (shape->has_keys) {
-            print = shape->keys[i] != NULL ? mix(print, value_print(shape->keys[i])) : mix(print, (uintptr_t)shape->names[i]);
+            print = shape->keys[i] != NULL ? mix(print, value_print(shape->keys[i], Py_TYPE(shape->keys[i]))) : mix(print, (uintptr_t)shape->names[i]);
         }
-        print = mix(print, value_print(shape->values[i]));
+        print = mix(print, value_print(shape->values[i], type_shown(shape, i)));
     }
     for (size_t at = 0; at < shape->raw_size; at += 8) {
         uint64_t word = 0;
@@ -102,8 +107,8 @@ static void bases_write(Out *out, PyTypeObject *type) {
     }
 }
 
-/* Write what a shape shows; objects in it are added to those found. */
-static void shape_write(Recorder *r, Out *out, const Shape *shape, Found *found) {
+/* Write what a shape shows. */
+static void shape_write(Recorder *r, Out *out, const Shape *shape) {
     byte_write(out, (unsigned)shape->tag);
     if (shape->type != NULL) {
         type_name_write(out, shape->type);
@@ -119,7 +124,7 @@ static void shape_write(Recorder *r, Out *out, const Shape *shape, Found *found)
     byte_write(out, (unsigned)shape->count);
     for (int i = 0; i < shape->count; i++) {
         if (shape->has_keys && shape->keys[i] != NULL) {
-            value_write(r, out, shape->keys[i], found);
+            value_write(r, out, shape->keys[i], Py_TYPE(shape->keys[i]), NULL);
         } else if (shape->has_keys && shape->names[i] != NULL) {
             byte_write(out, TAG_STR);
             latin_write(out, shape->names[i]);
@@ -127,7 +132,7 @@ static void shape_write(Recorder *r, Out *out, const Shape *shape, Found *found)
             byte_write(out, TAG_INT);
             number_write(out, (uint64_t)i << 1);
         }
-        value_write(r, out, shape->values[i], found);
+        value_write(r, out, shape->values[i], type_shown(shape, i), NULL);
     }
     number_write(out, (uint64_t)shape->left_out);
     r->counters[C_SHORTENED] += shape->left_out > 0;
@@ -139,7 +144,7 @@ static void shape_find(const Shape *shape, Found *found) {
         if (shape->has_keys && shape->keys[i] != NULL && value_is_object(shape->keys[i])) {
             found->items[found->count++] = shape->keys[i];
         }
-        if (value_is_object(shape->values[i])) {
+        if (!(i == 0 && shape->first_type != NULL) && value_is_object(shape->values[i])) {
             found->items[found->count++] = shape->values[i];
         }
     }
@@ -147,37 +152,26 @@ static void shape_find(const Shape *shape, Found *found) {
 
 /* Look at one object and write it when it differs from what was last said, or
  * when all is wanted. Objects in it are added to inner, unless that is NULL. */
-static bool object_write(Recorder *r, Out *out, PyObject *value, Found *inner, bool all) {
-    Object *object = object_of(&r->objects, value);
-    Shape shape;
-    if (inner == NULL && !all && object->version != 0 && PyDict_CheckExact(value)) {
-        /* The version of a dictionary changes with its content and is never used again. */
-        if (object->version == ((PyDictObject *)value)->ma_version_tag) {
-            return false;
-        }
+static bool object_write(Recorder *r, Out *out, Object *object, PyObject *value, Found *inner, bool all) {
+    uint64_t version = shape_version(value);
+    if (version != 0 && version == object->version && !all && (inner == NULL || object->leaf)) {
+        return false;
     }
+    Shape shape;
     shape_of(value, &shape);
     uint64_t print = shape_print(&shape);
-    object->version = shape.version;
+    int before = inner != NULL ? inner->count : 0;
+    if (inner != NULL) {
+        shape_find(&shape, inner);
+    }
+    object->version = version;
+    object->leaf = inner != NULL && inner->count == before;
     if (!all && object->said == print) {
-        if (inner != NULL) {
-            shape_find(&shape, inner);
-        }
         return false;
     }
     object->said = print;
     number_write(out, object->number);
-    shape_write(r, out, &shape, inner);
-    return true;
-}
-
-/* Whether an object has not been looked at for this event yet. */
-static bool first_look(Recorder *r, PyObject *value) {
-    Object *object = object_of(&r->objects, value);
-    if (object->look == r->objects.look) {
-        return false;
-    }
-    object->look = r->objects.look;
+    shape_write(r, out, &shape);
     return true;
 }
 
@@ -189,19 +183,21 @@ void objects_write(Recorder *r, Out *out, Found *found, bool all) {
     uint8_t *count_at = out->at;
     byte_write(out, 0);
     unsigned looked = 0, written = 0;
-    r->objects.look++;
+    uint32_t look = ++r->objects.look & 0x7FFFFFFF;
     for (int level = 0; level < 2; level++) {
         Found *now = level == 0 ? found : &inner;
         for (int i = 0; i < now->count; i++) {
-            if (!first_look(r, now->items[i])) {
+            Object *object = object_of(&r->objects, now->items[i]);
+            if (object->look == look) {
                 continue;
             }
+            object->look = look;
             if (looked++ >= MAX_OBJECTS) {
                 count_up(r, C_SHORTENED);
                 level = 2;
                 break;
             }
-            written += object_write(r, out, now->items[i], level == 0 ? &inner : NULL, all);
+            written += object_write(r, out, object, now->items[i], level == 0 ? &inner : NULL, all);
         }
     }
     if (!out->full) {

@@ -39,8 +39,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "internal/pycore_code.h"
-#include "internal/pycore_frame.h"
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
 
 /* Bounds of what is shown; docs/trace-format.md tells them. */
 enum {
@@ -115,6 +115,7 @@ typedef struct Probe {
 typedef struct Variable {
     Py_hash_t name; /* of a namespace's variable; unused in a function */
     uint64_t said;  /* fingerprint of what was last said, 0 for nothing */
+    char *text;     /* the name, NULL in a function */
 } Variable;
 
 /* What was last said of a frame's variables. */
@@ -147,8 +148,9 @@ typedef struct Object {
     PyObject *address;
     PyTypeObject *type;
     uint64_t said;    /* fingerprint of what was last said of its content */
-    uint64_t version; /* of a dictionary when that was said */
-    uint32_t number, look;
+    uint64_t version; /* of its dictionary when that was said, 0 for none */
+    uint32_t number;
+    uint32_t look : 31, leaf : 1; /* leaf: no objects in it */
 } Object;
 
 typedef struct Objects {
@@ -193,11 +195,12 @@ typedef struct Recorder {
     uint64_t *counters;
     uint32_t counter_count, next_counter;
 
-    bool with_lines, with_values, attached, recording, saturating, missed, main_seen;
+    bool with_lines, with_values, attached, recording, saturating, ignoring_raising;
     PyObject *include;        /* tuple of path prefixes */
     PyObject *fail, *message; /* what Python does: report of the last exception, rare wordings */
-    PyObject *disable, *callbacks;
-    uint32_t mask;            /* events that are set globally */
+    PyObject *disable;        /* sys.monitoring.DISABLE */
+    PyObject *set_local, *set_events; /* of sys.monitoring */
+    uint32_t mask;            /* events that are set for all code */
     int64_t exact_ns;         /* processor time up to which every hit is counted */
     int64_t exact_until;
 
@@ -211,8 +214,7 @@ typedef struct Recorder {
     uint64_t out[2];
 
     uint32_t last_frame;
-    _PyInterpreterFrame *main;
-    PyCodeObject *main_code;
+    PyCodeObject *main_code;  /* of the program's first function; compared only */
     Thread *threads, *thread;
     Suspended suspended;
     Objects objects;
@@ -295,8 +297,8 @@ typedef struct Found {
     int count;
     PyObject *items[MAX_VARIABLES + 1 + MAX_OBJECTS * 2 * (MAX_ITEMS + 2)];
 } Found;
-uint64_t value_print(PyObject *value);
-void value_write(Recorder *r, Out *out, PyObject *value, Found *found);
+uint64_t value_print(PyObject *value, PyTypeObject *type);
+void value_write(Recorder *r, Out *out, PyObject *value, PyTypeObject *type, Found *found);
 void text_write(Out *out, PyObject *text, Py_ssize_t limit);
 void bytes_write(Out *out, const void *data, size_t size);
 void number_write(Out *out, uint64_t number);
@@ -331,6 +333,7 @@ enum {
 /* shapes.c */
 typedef struct Shape {
     int tag;
+    PyTypeObject *first_type;     /* as which the first value is shown; NULL: as its own */
     PyTypeObject *type;           /* of an instance; the class itself for TAG_CLASS */
     int count;                    /* entries in values, and in keys when has_keys */
     bool has_keys;
@@ -344,13 +347,16 @@ typedef struct Shape {
     uint8_t raw[192];
 } Shape;
 void shape_of(PyObject *value, Shape *shape);
-bool shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value);
+void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value);
+uint64_t shape_version(PyObject *value);
 PyObject *type_text(PyTypeObject *type, const char **plain);
 void type_name_write(Out *out, PyTypeObject *type);
 bool is_in_c(PyTypeObject *type);
 
 /* numeric.c */
+enum { RAW_COMPLEX = 1, RAW_BYTEARRAY, RAW_DECIMAL, RAW_DATETIME, RAW_DATE, RAW_TIME, RAW_TIMEDELTA, RAW_ARRAY, RAW_SCALAR };
 bool numeric_shape(PyObject *value, PyTypeObject *base, Shape *shape);
+void raw_add(Shape *shape, const void *data, size_t size);
 
 /* objects.c */
 bool objects_open(Objects *objects);
@@ -367,10 +373,16 @@ bool failure_is_internal(Facts *facts, int unit);
 PyObject *call_python(PyObject *callable, PyObject *argument);
 
 /* callbacks.c */
-PyObject *callbacks_new(Recorder *r, PyTypeObject *type, int event);
-extern PyType_Spec callback_spec;
-extern const int callback_events[];
-extern const int callback_count;
+typedef struct Callback {
+    PyObject_HEAD
+    vectorcallfunc call;
+    Recorder *recorder;
+} Callback;
+vectorcallfunc callback_for(int event);
+enum {
+    ON_START, ON_RESUME, ON_RETURN, ON_YIELD, ON_LINE = 5, ON_JUMP = 7, ON_BRANCH, ON_RAISE = 10, ON_UNWIND = 12, ON_THROW,
+    TOOL = 4, /* of sys.monitoring: one that no known tool claims */
+};
 
 /* json.c */
 typedef struct Text {

@@ -10,7 +10,7 @@ bool value_is_object(PyObject *value) {
     PyTypeObject *type = Py_TYPE(value);
     return !(type == &PyLong_Type || type == &PyUnicode_Type || type == &PyFloat_Type || value == Py_None ||
              type == &PyBool_Type || type == &PyBytes_Type || type == &PyFunction_Type || type == &PyCFunction_Type ||
-             type == &PyModule_Type);
+             type == &PyModule_Type || type == &PyMethod_Type);
 }
 
 /* Fold bytes into a fingerprint, eight at a time. */
@@ -55,9 +55,14 @@ static uint64_t integer_print(PyObject *value) {
     return mix(print, (uint64_t)(32 - __builtin_clz(number->long_value.ob_digit[digits - 1] | 1u)));
 }
 
-/* Return the fingerprint of a value, never 0. */
-uint64_t value_print(PyObject *value) {
-    PyTypeObject *type = Py_TYPE(value);
+/* Return the name of a bound method's function, NULL when that is no plain function. */
+static PyObject *method_name(PyObject *method) {
+    PyObject *function = PyMethod_GET_FUNCTION(method);
+    return PyFunction_Check(function) ? ((PyFunctionObject *)function)->func_qualname : NULL;
+}
+
+/* Return the fingerprint of a value shown as one of a type, never 0. */
+uint64_t value_print(PyObject *value, PyTypeObject *type) {
     uint64_t print;
     if (type == &PyLong_Type) {
         print = integer_print(value);
@@ -72,6 +77,9 @@ uint64_t value_print(PyObject *value) {
         print = bytes_print(print, (const uint8_t *)PyBytes_AS_STRING(value), (size_t)Py_MIN(size, MAX_BYTES));
     } else if (type == &PyFunction_Type) {
         print = mix(0x4655u, text_print(((PyFunctionObject *)value)->func_qualname));
+    } else if (type == &PyMethod_Type) {
+        PyObject *name = method_name(value);
+        print = mix(0x4d45u, name != NULL ? text_print(name) : 0);
     } else if (type == &PyModule_Type) {
         print = mix(0x4d4fu, (uintptr_t)value);
     } else {
@@ -220,9 +228,8 @@ static void reference_write(Recorder *r, Out *out, PyObject *value, Found *found
     }
 }
 
-/* Write a value. */
-void value_write(Recorder *r, Out *out, PyObject *value, Found *found) {
-    PyTypeObject *type = Py_TYPE(value);
+/* Write a value, shown as one of a type that it is or inherits from. */
+void value_write(Recorder *r, Out *out, PyObject *value, PyTypeObject *type, Found *found) {
     if (type == &PyLong_Type) {
         integer_write(r, out, value);
     } else if (type == &PyUnicode_Type) {
@@ -250,6 +257,8 @@ void value_write(Recorder *r, Out *out, PyObject *value, Found *found) {
         r->counters[C_SHORTENED] += size > MAX_BYTES;
     } else if (type == &PyFunction_Type) {
         name_write(out, TAG_FUNCTION, ((PyFunctionObject *)value)->func_qualname);
+    } else if (type == &PyMethod_Type) {
+        name_write(out, TAG_FUNCTION, method_name(value));
     } else if (type == &PyCFunction_Type) {
         byte_write(out, TAG_FUNCTION);
         latin_write(out, ((PyCFunctionObject *)value)->m_ml->ml_name);

@@ -1,0 +1,373 @@
+/* The callbacks of sys.monitoring: one function for each event.
+ *
+ * They are vectorcall functions, so that an event costs no more than a call. The
+ * program can get hold of them and call them as it likes: arguments are checked,
+ * and a call that is not about the frame that runs does nothing. They never
+ * raise. What they return switches a place off (DISABLE) or nothing (None). */
+#include "recorder.h"
+
+enum { SATURATED = 1000 };
+
+/* What an event is about. */
+typedef struct Place {
+    Recorder *recorder;
+    PyThreadState *state;
+    PyCodeObject *code;
+    _PyInterpreterFrame *frame;
+} Place;
+
+/* Read the arguments of an event; false when it is not one of the frame that runs. */
+static inline bool arrive(PyObject *self, PyObject *const *arguments, size_t flags, size_t count, Place *place) {
+    Recorder *r = ((Callback *)self)->recorder;
+    if ((size_t)PyVectorcall_NARGS(flags) != count || !r->attached || !PyCode_Check(arguments[0])) {
+        return false;
+    }
+    place->recorder = r;
+    place->state = PyThreadState_GetUnchecked();
+    place->code = (PyCodeObject *)arguments[0];
+    place->frame = place->state->current_frame;
+    return place->frame != NULL && place->frame->f_executable == arguments[0];
+}
+
+/* Say whether a place is still counted after so many hits. */
+static PyObject *judge(Recorder *r, uint64_t hits) {
+    if (hits < SATURATED) {
+        Py_RETURN_NONE;
+    }
+    r->counters[C_FLAGS] |= FLAG_INEXACT;
+    return Py_NewRef(r->disable);
+}
+
+/* The line of the instruction that a frame is at; that of its last event where there is none. */
+static void set_line(Activation *activation) {
+    int line = line_of(activation->facts, _PyInterpreterFrame_LASTI(activation->frame));
+    if (line > 0) {
+        activation->line = line;
+    }
+}
+
+/* Add an event of the running function. */
+static void add(Recorder *r, Thread *thread, Activation *activation, enum Kind kind, PyObject *value, PyObject *error) {
+    Event event = {kind, thread, activation, value, error};
+    events_add(r, &event);
+}
+
+/* Call set_local_events or set_events: they run no code of the program. */
+static void call_builtin(Recorder *r, PyObject *function, PyObject *code, long events) {
+    PyObject *tool = PyLong_FromLong(TOOL), *mask = PyLong_FromLong(events), *done = NULL;
+    if (tool != NULL && mask != NULL) {
+        PyObject *arguments[] = {tool, code != NULL ? code : mask, mask};
+        done = PyObject_Vectorcall(function, arguments, code != NULL ? 3 : 2, NULL);
+    }
+    if (done == NULL) {
+        PyErr_Clear();
+        count_up(r, C_LOST);
+    }
+    Py_XDECREF(tool);
+    Py_XDECREF(mask);
+    Py_XDECREF(done);
+}
+
+/* Have the events of a function that is met for the first time. */
+static Facts *meet(Place *place) {
+    Recorder *r = place->recorder;
+    Facts *facts = codes_meet(r, place->code, place->frame);
+    if (facts == NULL) {
+        return NULL;
+    }
+    if (r->main_code == NULL) {
+        r->main_code = place->code;
+    }
+    long events = 1 << ON_RETURN | 1 << ON_YIELD | 1 << ON_RESUME | (r->with_lines ? 1 << ON_LINE : 0);
+    events |= facts->has_arrivals ? 1 << ON_JUMP | 1 << ON_BRANCH : 0;
+    call_builtin(r, r->set_local, (PyObject *)place->code, events);
+    return facts;
+}
+
+/* A function of any code begins: count it, or switch the event off when it is not user code. */
+static PyObject *on_start(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    Place place;
+    if (!arrive(self, arguments, flags, 2, &place)) {
+        Py_RETURN_NONE;
+    }
+    Recorder *r = place.recorder;
+    Facts *facts = codes_get(r, place.code);
+    if (facts == NULL && (facts = meet(&place)) == NULL) {
+        return Py_NewRef(r->disable);
+    }
+    uint64_t hits = count_up(r, facts->calls);
+    Thread *thread = threads_current(r, place.state);
+    if (thread == NULL) {
+        Py_RETURN_NONE;
+    }
+    if (r->saturating) {
+        threads_walk(r, thread, place.frame->previous);
+    }
+    Facts *caller = thread->depth > 0 ? thread->stack[thread->depth - 1].facts : NULL;
+    Activation *activation = threads_push(r, thread, place.frame, facts);
+    if (caller != NULL && !r->saturating) {
+        count_up(r, facts->caller == caller ? facts->caller_counter : codes_edge(r, caller, facts));
+    }
+    if (activation != NULL) {
+        add(r, thread, activation, CALL, NULL, NULL);
+    }
+    if (r->saturating) {
+        return judge(r, hits);
+    }
+    Py_RETURN_NONE;
+}
+
+/* Count a line with probes: entries of loop bodies that begin on it. */
+static void probe(Recorder *r, const Facts *facts, int unit, bool arrival) {
+    for (int i = 0; i < facts->probes; i++) {
+        if (facts->probe[i].unit == unit && facts->probe[i].arrival == arrival) {
+            count_up(r, facts->probe[i].counter);
+        }
+    }
+}
+
+/* Return a small number, -1 for anything else. */
+static int small_number(PyObject *number) {
+    if (!PyLong_CheckExact(number) || !PyUnstable_Long_IsCompact((PyLongObject *)number)) {
+        return -1;
+    }
+    Py_ssize_t value = PyUnstable_Long_CompactValue((PyLongObject *)number);
+    return value >= 0 && value <= INT32_MAX ? (int)value : -1;
+}
+
+/* A line of user code is about to run. */
+static PyObject *on_line(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    Place place;
+    if (!arrive(self, arguments, flags, 2, &place)) {
+        Py_RETURN_NONE;
+    }
+    Recorder *r = place.recorder;
+    Facts *facts = codes_get(r, place.code);
+    int line = small_number(arguments[1]);
+    if (facts == NULL || line < facts->low_line || line > facts->high_line || facts->counters == NULL) {
+        return Py_NewRef(r->disable);
+    }
+    uint32_t counter = facts->counters[line - facts->low_line];
+    if (counter == 0) {
+        return Py_NewRef(r->disable); /* line 0: what the compiler added */
+    }
+    if (counter & PROBED) {
+        probe(r, facts, _PyInterpreterFrame_LASTI(place.frame), false);
+    }
+    uint64_t hits = count_up(r, counter & ~PROBED);
+    Thread *thread = threads_current(r, place.state);
+    if (thread != NULL && r->saturating) {
+        threads_walk(r, thread, place.frame);
+    }
+    Activation *activation = thread != NULL ? threads_find(r, thread, place.frame, facts) : NULL;
+    if (activation != NULL) {
+        activation->line = line;
+        add(r, thread, activation, LINE, NULL, NULL);
+    }
+    if (r->saturating) {
+        return judge(r, hits);
+    }
+    Py_RETURN_NONE;
+}
+
+/* A jump or branch of code with a one-line loop: count it when it enters the body. */
+static PyObject *on_arrival(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    Place place;
+    if (!arrive(self, arguments, flags, 3, &place)) {
+        Py_RETURN_NONE;
+    }
+    Recorder *r = place.recorder;
+    Facts *facts = codes_get(r, place.code);
+    int unit = small_number(arguments[2]) / 2;
+    for (int i = 0; facts != NULL && i < facts->probes; i++) {
+        if (facts->probe[i].unit == unit && facts->probe[i].arrival) {
+            uint64_t hits = count_up(r, facts->probe[i].counter);
+            if (r->saturating) {
+                return judge(r, hits);
+            }
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+/* A function of user code returns, or a generator hands over a value. */
+static PyObject *leave(PyObject *self, PyObject *const *arguments, size_t flags, enum Kind kind) {
+    Place place;
+    if (!arrive(self, arguments, flags, 3, &place)) {
+        Py_RETURN_NONE;
+    }
+    Recorder *r = place.recorder;
+    Facts *facts = codes_get(r, place.code);
+    if (facts == NULL || r->saturating) {
+        return Py_NewRef(r->disable);
+    }
+    count_up(r, C_OTHER);
+    Thread *thread = threads_current(r, place.state);
+    Activation *activation = thread != NULL ? threads_find(r, thread, place.frame, facts) : NULL;
+    if (activation != NULL) {
+        set_line(activation);
+        add(r, thread, activation, kind, arguments[2], NULL);
+        if (kind == YIELD) {
+            threads_suspend(r, thread, place.frame);
+        } else {
+            threads_pop(r, thread, place.frame);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *on_return(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    return leave(self, arguments, flags, RETURN);
+}
+
+static PyObject *on_yield(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    return leave(self, arguments, flags, YIELD);
+}
+
+/* A suspended generator or coroutine of user code goes on. */
+static PyObject *on_resume(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    Place place;
+    if (!arrive(self, arguments, flags, 2, &place)) {
+        Py_RETURN_NONE;
+    }
+    Recorder *r = place.recorder;
+    Facts *facts = codes_get(r, place.code);
+    if (facts == NULL || r->saturating) {
+        return Py_NewRef(r->disable);
+    }
+    count_up(r, C_OTHER);
+    Thread *thread = threads_current(r, place.state);
+    Activation *activation = thread != NULL ? threads_resume(r, thread, place.frame, facts) : NULL;
+    if (activation != NULL) {
+        set_line(activation);
+        add(r, thread, activation, RESUME, NULL, NULL);
+    }
+    Py_RETURN_NONE;
+}
+
+/* Add an event that has to do with an exception. */
+static void add_failure(Place *place, Facts *facts, enum Kind kind, PyObject *error) {
+    Recorder *r = place->recorder;
+    Thread *thread = threads_current(r, place->state);
+    if (thread == NULL) {
+        return;
+    }
+    if (r->saturating) {
+        threads_walk(r, thread, place->frame);
+    }
+    Activation *activation = kind == THROW ? threads_resume(r, thread, place->frame, facts)
+                                           : threads_find(r, thread, place->frame, facts);
+    if (activation != NULL) {
+        set_line(activation);
+        add(r, thread, activation, kind, NULL, error);
+    }
+    if (kind == UNWIND) {
+        threads_pop(r, thread, place->frame);
+    }
+}
+
+/* An exception is thrown into a suspended generator or coroutine of any code. */
+static PyObject *on_throw(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    Place place;
+    if (arrive(self, arguments, flags, 3, &place) && PyExceptionInstance_Check(arguments[2])) {
+        Facts *facts = codes_get(place.recorder, place.code);
+        if (facts != NULL && !place.recorder->saturating) {
+            count_up(place.recorder, C_OTHER);
+            add_failure(&place, facts, THROW, arguments[2]);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+/* Stop following exceptions; only how the program itself ends is still seen. */
+static void ignore_raising(Recorder *r) {
+    r->counters[C_FLAGS] |= FLAG_INEXACT;
+    r->ignoring_raising = true;
+    r->mask = 1 << ON_START | 1 << ON_UNWIND;
+    call_builtin(r, r->set_events, NULL, r->mask);
+}
+
+/* An exception is raised in, or passes into, a frame of any code. */
+static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    Place place;
+    if (!arrive(self, arguments, flags, 3, &place) || !PyExceptionInstance_Check(arguments[2])) {
+        Py_RETURN_NONE;
+    }
+    Recorder *r = place.recorder;
+    PyObject *error = arguments[2];
+    Facts *facts = codes_get(r, place.code);
+    if (facts == NULL) {
+        failure_note_limit(r, error);
+        Py_RETURN_NONE;
+    }
+    count_up(r, C_OTHER);
+    if (r->saturating && !r->ignoring_raising && r->counters[C_RAISED] > SATURATED) {
+        ignore_raising(r);
+    }
+    bool ends = failure_ends_iteration(error);
+    if (failure_is_new(r, error)) {
+        failure_note_limit(r, error);
+        r->counters[C_RAISED] += !ends;
+    }
+    if (!(ends && failure_is_internal(facts, _PyInterpreterFrame_LASTI(place.frame)))) {
+        add_failure(&place, facts, EXCEPTION, error);
+    }
+    Py_RETURN_NONE;
+}
+
+/* Whether no Python function called a frame. */
+static bool is_outermost(const _PyInterpreterFrame *frame) {
+    for (frame = frame->previous; frame != NULL; frame = frame->previous) {
+        if (frame->owner != FRAME_OWNED_BY_CSTACK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A frame of any code ends by an exception. */
+static PyObject *on_unwind(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    Place place;
+    if (!arrive(self, arguments, flags, 3, &place) || !PyExceptionInstance_Check(arguments[2])) {
+        Py_RETURN_NONE;
+    }
+    Recorder *r = place.recorder;
+    Facts *facts = codes_get(r, place.code);
+    if (facts == NULL) {
+        Py_RETURN_NONE;
+    }
+    if (place.code == r->main_code && is_outermost(place.frame)) {
+        Py_XDECREF(call_python(r->fail, arguments[2]));
+    }
+    count_up(r, C_OTHER);
+    if (!r->ignoring_raising) {
+        add_failure(&place, facts, UNWIND, arguments[2]);
+    }
+    Py_RETURN_NONE;
+}
+
+/* Return the function for an event, by its number in sys.monitoring; NULL for an event that is not followed. */
+vectorcallfunc callback_for(int event) {
+    switch (event) {
+        case ON_START: return on_start;
+        case ON_RESUME: return on_resume;
+        case ON_RETURN: return on_return;
+        case ON_YIELD: return on_yield;
+        case ON_LINE: return on_line;
+        case ON_JUMP: return on_arrival;
+        case ON_BRANCH: return on_arrival;
+        case ON_RAISE: return on_raise;
+        case ON_UNWIND: return on_unwind;
+        case ON_THROW: return on_throw;
+        default: return NULL;
+    }
+}

@@ -1,0 +1,157 @@
+/* Exceptions: what they say, whether they are new, which limits they tell of. */
+#include "recorder.h"
+
+#include <errno.h>
+#include <sys/statvfs.h>
+
+#include <opcode_ids.h>
+
+enum { MAX_TRACEBACK = 2000, PYTHON_ROOM = 100 };
+
+/* Call a function of the tracer's own in Python. It gets room on the stack of
+ * its own, so that it works where the program has come to its recursion limit.
+ * NULL when it raised; nothing is left raised. */
+PyObject *call_python(PyObject *callable, PyObject *argument) {
+    PyThreadState *state = PyThreadState_GetUnchecked();
+    state->py_recursion_remaining += PYTHON_ROOM;
+    state->c_recursion_remaining += PYTHON_ROOM;
+    PyObject *result = PyObject_CallOneArg(callable, argument);
+    state->py_recursion_remaining -= PYTHON_ROOM;
+    state->c_recursion_remaining -= PYTHON_ROOM;
+    if (result == NULL) {
+        PyErr_Clear();
+    }
+    return result;
+}
+
+/* Write the name of an exception's type as tracebacks print it. */
+static void full_name_write(Out *out, PyTypeObject *type) {
+    uint8_t bytes[2 * (MAX_NAME * 4 + 8)];
+    Out name = {bytes, bytes + sizeof bytes, false};
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+        const char *text = type->tp_name;
+        bytes_write(out, text, strnlen(text, MAX_MESSAGE));
+        return;
+    }
+    PyObject *module = NULL, *key, *item;
+    Py_ssize_t at = 0;
+    for (int i = 0; i < 64 && module == NULL && type->tp_dict != NULL && PyDict_Next(type->tp_dict, &at, &key, &item); i++) {
+        if (PyUnicode_CheckExact(key) && PyUnicode_EqualToUTF8(key, "__module__")) {
+            module = PyUnicode_CheckExact(item) ? item : NULL;
+            break;
+        }
+    }
+    PyObject *parts[] = {module, ((PyHeapTypeObject *)type)->ht_qualname};
+    bool silent = module != NULL && (PyUnicode_EqualToUTF8(module, "builtins") || PyUnicode_EqualToUTF8(module, "__main__"));
+    for (int i = silent; i < 2; i++) {
+        uint8_t part_bytes[MAX_NAME * 4 + 8];
+        Out part = {part_bytes, part_bytes + sizeof part_bytes, false};
+        uint64_t size = 1;
+        uint8_t *text = part_bytes;
+        if (parts[i] != NULL && PyUnicode_CheckExact(parts[i])) {
+            text_write(&part, parts[i], MAX_NAME);
+            while (*text++ & 128) {
+            }
+            size = (uint64_t)(part.at - text);
+        } else {
+            *text = '?';
+        }
+        for (uint64_t byte = 0; byte < size; byte++) {
+            byte_write(&name, text[byte]);
+        }
+        if (i == 0) {
+            byte_write(&name, '.');
+        }
+    }
+    bytes_write(out, bytes, (size_t)(name.at - bytes));
+}
+
+/* Write what an exception says. One text as the only argument of an exception
+ * that words itself as all do is read in place; the rest is Python's to word. */
+static void message_write(Recorder *r, Out *out, PyObject *error) {
+    PyObject *arguments = ((PyBaseExceptionObject *)error)->args;
+    bool common = Py_TYPE(error)->tp_str == ((PyTypeObject *)PyExc_BaseException)->tp_str;
+    if (common && arguments != NULL && PyTuple_GET_SIZE(arguments) == 0) {
+        byte_write(out, 0);
+        return;
+    }
+    if (common && arguments != NULL && PyTuple_GET_SIZE(arguments) == 1) {
+        PyObject *only = PyTuple_GET_ITEM(arguments, 0);
+        if (PyUnicode_CheckExact(only)) {
+            text_write(out, only, MAX_MESSAGE);
+            return;
+        }
+    }
+    PyObject *text = call_python(r->message, error);
+    if (text != NULL && PyUnicode_CheckExact(text)) {
+        text_write(out, text, MAX_MESSAGE);
+    } else {
+        byte_write(out, 0);
+    }
+    Py_XDECREF(text);
+}
+
+/* Write type and message of an exception. */
+void failure_write(Recorder *r, Out *out, PyObject *error) {
+    full_name_write(out, Py_TYPE(error));
+    message_write(r, out, error);
+}
+
+/* Whether the program's folders have no room for another file. */
+static bool inodes_used_up(void) {
+    struct statvfs facts;
+    return (statvfs("/job", &facts) == 0 && facts.f_favail == 0) || (statvfs("/tmp", &facts) == 0 && facts.f_favail == 0);
+}
+
+/* Remember that the program met a limit, or the end of its input. */
+void failure_note_limit(Recorder *r, PyObject *error) {
+    PyTypeObject *type = Py_TYPE(error);
+    if ((PyObject *)type == PyExc_EOFError) {
+        r->counters[C_FLAGS] |= FLAG_INPUT_ENDED;
+        return;
+    }
+    if (!PyType_IsSubtype(type, (PyTypeObject *)PyExc_OSError)) {
+        return;
+    }
+    PyObject *number = ((PyOSErrorObject *)error)->myerrno;
+    if (number == NULL || !PyLong_CheckExact(number)) {
+        return;
+    }
+    int overflow;
+    long code = PyLong_AsLongAndOverflow(number, &overflow);
+    if (code == EMFILE) {
+        r->counters[C_FLAGS] |= FLAG_HIT_FILES;
+    } else if (code == EFBIG) {
+        r->counters[C_FLAGS] |= FLAG_HIT_FILE_SIZE;
+    } else if (code == ENOSPC) {
+        r->counters[C_FLAGS] |= inodes_used_up() ? FLAG_HIT_INODES : FLAG_HIT_DISK;
+    }
+}
+
+/* Whether an exception met in a user frame has not been in a deeper user frame before. */
+bool failure_is_new(Recorder *r, PyObject *error) {
+    PyObject *first = ((PyBaseExceptionObject *)error)->traceback;
+    if (first == NULL || !PyTraceBack_Check(first)) {
+        return true;
+    }
+    PyTracebackObject *entry = ((PyTracebackObject *)first)->tb_next;
+    for (int steps = 0; entry != NULL && steps < MAX_TRACEBACK; steps++, entry = entry->tb_next) {
+        _PyInterpreterFrame *frame = entry->tb_frame->f_frame;
+        if (PyCode_Check(frame->f_executable) && codes_find(r, _PyFrame_GetCode(frame)) != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether an exception is one with which an iteration ends. */
+bool failure_ends_iteration(PyObject *error) {
+    PyObject *type = (PyObject *)Py_TYPE(error);
+    return type == PyExc_StopIteration || type == PyExc_StopAsyncIteration || type == PyExc_GeneratorExit;
+}
+
+/* Whether the end of an iteration was raised by a loop or an `await` rather than by a call or `raise`. */
+bool failure_is_internal(Facts *facts, int unit) {
+    int operation = unit >= 0 && unit < facts->units ? facts->operations[unit] : CACHE;
+    return operation != CALL && operation != RAISE_VARARGS;
+}
