@@ -507,6 +507,37 @@ func TestNonsenseJobs(t *testing.T) {
 	}
 }
 
+// TestTracerThatCannotStartTheProgram orders a command line that is longer than
+// the kernel takes. The program has not run, so the exit status must not be taken for its own.
+func TestTracerThatCannotStartTheProgram(t *testing.T) {
+	t.Parallel()
+	info := aJob("")
+	info.Entrypoint = "sub/start.py"
+	info.Files[info.Entrypoint] = []byte("print('never')")
+	info.Args = []string{strings.Repeat("a", 200_000)}
+	got := startBox(t, boxOptions{}).run(info)
+	if got.end != nil || !strings.Contains(got.fail, "did not start the program: exit status 70") || !strings.Contains(got.fail, "tracer: cannot start") {
+		t.Errorf("got end %+v, FAIL %q, want FAIL with the tracer's words", got.end, got.fail)
+	}
+}
+
+// TestExitLikeATracer leaves with the status that the tracer has for its own failure.
+func TestExitLikeATracer(t *testing.T) {
+	t.Parallel()
+	for name, entrypoint := range map[string]string{"main": "main.py", "another entrypoint": "sub/start.py"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			info := aJob("")
+			info.Entrypoint = entrypoint
+			info.Files[entrypoint] = []byte("import os; os._exit(70)")
+			got := runCode(t, boxOptions{}, info)
+			if !got.end.Exited || got.end.ExitCode != 70 {
+				t.Errorf("got %+v, want exit 70", *got.end)
+			}
+		})
+	}
+}
+
 func TestInterpreterThatCannotStart(t *testing.T) {
 	t.Parallel()
 	// A folder over the library hides it.

@@ -20,7 +20,8 @@ import (
 //
 //	0 1 2  pipes: stdin, stdout, stderr
 //	3      control: a socket. The tracer writes one line of JSON (hello) when it
-//	       is up, then reads one line of JSON (control) and starts the program
+//	       is up, reads one line of JSON (control), and writes one byte when the
+//	       program starts
 //	4      the trace memory
 //
 // The tracer closes 3 and 4 before the program runs.
@@ -142,7 +143,19 @@ func (p *interpreter) begin(line []byte) (time.Time, error) {
 	if _, err := p.control.Write(line); err != nil {
 		return time.Time{}, fmt.Errorf("start the program: %w", err)
 	}
-	return start, p.control.Close()
+	return start, nil
+}
+
+// started tells whether the interpreter, which has ended, had come as far as
+// the program. The tracer closes its end before the program runs, so that the
+// program can neither say it nor take it back.
+func (p *interpreter) started() bool {
+	defer func() { _ = p.control.Close() }() // nothing follows
+	if p.control.SetReadDeadline(time.Now().Add(time.Second)) != nil {
+		return false
+	}
+	n, _ := p.control.Read(make([]byte, 1)) // the end of the channel is the answer, too
+	return n == 1
 }
 
 // describe says how a process ended.

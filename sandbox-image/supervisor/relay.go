@@ -23,6 +23,8 @@ type relay struct {
 	buf   []byte
 	limit int64
 	total int64
+	// filled is how much of buf the last read filled.
+	filled int
 	// done is closed when the stream has ended; total may be read then.
 	done chan struct{}
 }
@@ -40,6 +42,12 @@ func newRelay(kind wire.Type, name string) *relay {
 // over tells whether the program wrote more than its cap; valid when done is closed.
 func (r *relay) over() bool { return r.total > r.limit }
 
+// last returns the end of what was read last; valid when done is closed.
+func (r *relay) last() string {
+	const most = 2000
+	return string(r.buf[max(0, r.filled-most):r.filled])
+}
+
 // run relays src until its end and then closes done. The first byte past the
 // limit is told on past, whose buffer takes one name of each stream.
 func (r *relay) run(src *os.File, limit int64, out *frameWriter, past chan<- string) {
@@ -50,6 +58,9 @@ func (r *relay) run(src *os.File, limit int64, out *frameWriter, past chan<- str
 		keep := min(int64(n), max(0, limit-r.total))
 		wasOver := r.over()
 		r.total += int64(n)
+		if n > 0 {
+			r.filled = n
+		}
 		if r.over() && !wasOver {
 			past <- r.name // before the send, which waits for the worker
 		}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -49,6 +50,9 @@ func (s *session) run(info wire.JobInfo) error {
 	killed, end := s.watch(info, start, past)
 	s.reaper.clear(s.killAll)
 	s.drain()
+	if killed == wire.KilledNot && end.status.Exited() && !s.python.started() {
+		return fmt.Errorf("the tracer did not start the program: %s: %s", describe(end.status), s.stderr.last())
+	}
 	report := s.report(killed, start, end)
 	if err := s.python.memory.send(s.out); err != nil {
 		return err

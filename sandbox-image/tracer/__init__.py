@@ -12,8 +12,8 @@ program's frames, modules, tracebacks, exit code and output are CPython's own. W
 entrypoint is not ``main.py`` the process replaces itself by an interpreter started for that file.
 
 Descriptors: 0, 1, 2 belong to the program. 3 is the control channel: the tracer writes one line,
-``{"python":"3.13.5","tracer":"py/1"}``, and reads one line, the order (see ``control.Order``).
-4 is the trace memory, a sealed memfd. 3 and 4 are closed before the program runs.
+``{"python":"3.13.5","tracer":"py/1"}``, reads one line, the order (see ``control.Order``), and writes one byte
+when the program starts. 4 is the trace memory, a sealed memfd. 3 and 4 are closed before the program runs.
 
 The parts, from the outside in:
 

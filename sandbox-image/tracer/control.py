@@ -1,4 +1,4 @@
-"""The control channel: one line out when ready, one line in with the order."""
+"""The control channel: one line out when ready, one line in with the order, one byte out when the program starts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 TRACER = "py/1"
 CONTROL_FD = 3
 MEMORY_FD = 4
+ORDER_FD = 5
+"""Holds the order for an interpreter that replaces the one that took it."""
 MAX_ORDER_BYTES = 8 << 20
 CHUNK_BYTES = 1 << 16
 
@@ -80,11 +82,20 @@ def report_ready() -> None:
     _write_all(CONTROL_FD, f'{{"python":"{version()}","tracer":"{TRACER}"}}\n'.encode())
 
 
-def read_order() -> Order:
+def report_start() -> None:
+    """Tell the supervisor that the program runs from here on, and close the channel.
+
+    The supervisor takes an exit without it for a failure of the tracer, which the program cannot bring about.
+    """
+    _write_all(CONTROL_FD, b"!")
+    os.close(CONTROL_FD)
+
+
+def read_order(fd: int) -> Order:
     """Block until the order's line is complete; raises ``OrderError`` at end of file."""
     line = bytearray()
     while not line.endswith(b"\n"):
-        chunk = os.read(CONTROL_FD, CHUNK_BYTES)
+        chunk = os.read(fd, CHUNK_BYTES)
         if not chunk or len(line) + len(chunk) > MAX_ORDER_BYTES:
             raise OrderError("no order came" if not chunk else "the order is too long")
         line += chunk
@@ -92,11 +103,14 @@ def read_order() -> Order:
 
 
 def keep_order(order: Order) -> None:
-    """Make descriptor 3 hold the order's line again, for the interpreter that replaces this one."""
+    """Make descriptor 5 hold the order's line, for the interpreter that replaces this one."""
     kept = os.memfd_create("order", 0)
     _write_all(kept, order.text.encode("utf-8"))
     os.lseek(kept, 0, os.SEEK_SET)
-    os.dup2(kept, CONTROL_FD)
+    if kept == ORDER_FD:
+        os.set_inheritable(kept, True)
+        return
+    os.dup2(kept, ORDER_FD)
     os.close(kept)
 
 

@@ -17,18 +17,22 @@ from .recorder import Recorder
 
 def begin() -> None:
     """Report ready, take the order, and arrange everything for the program. Blocks in between."""
-    if not process.is_replacement():
+    if process.is_replacement():
+        order = control.read_order(control.ORDER_FD)
+        os.close(control.ORDER_FD)
+    else:
         control.report_ready()
-    order = control.read_order()
-    if order.entrypoint != process.DEFAULT_ENTRYPOINT and not process.is_replacement():
-        control.keep_order(order)
-        process.replace(order)
+        order = control.read_order(control.CONTROL_FD)
+        if order.entrypoint != process.DEFAULT_ENTRYPOINT:
+            control.keep_order(order)
+            process.replace(order)
     memory = Memory(control.MEMORY_FD, order.size, order.areas)
     os.close(control.MEMORY_FD)
-    os.close(control.CONTROL_FD)
     process.dress(order)
     process.set_limits(order)
-    Session(memory, order).start()
+    session = Session(memory, order)
+    control.report_start()
+    session.start()
 
 
 class Session:

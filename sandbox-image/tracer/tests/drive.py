@@ -113,15 +113,16 @@ def run_traced(job: dict[str, Any]) -> dict[str, Any]:
         "cpu_s": 12, "exact_ms": job.get("exact_ms", 2500),
     }
     near.sendall(json.dumps(order).encode() + b"\n")
-    near.close()
     outcome = collect(process, job.get("stdin", "").encode(), job.get("seconds", 20))
+    started = near.recv(1) == b"!"
+    near.close()
     header = os.pread(memory, HEADER, 0)
     dumped = []
     for index, area in enumerate(areas):
         used = min(int.from_bytes(header[8 + 8 * index : 16 + 8 * index], "little"), area["capacity"])
         dumped.append(encode(os.pread(memory, used, area["offset"])))
     os.close(memory)
-    return {**outcome, "ready": json.loads(ready), "areas": dumped}
+    return {**outcome, "ready": json.loads(ready), "started": started, "areas": dumped}
 
 
 def main() -> None:
