@@ -15,7 +15,7 @@ export IMAGE BASE PYTHON_PACKAGES FUZZTIME
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Prepare this machine: binaries, Docker engine, Redis, sandbox image
@@ -51,6 +51,14 @@ lint: ## gofmt, go vet, staticcheck, import rules
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (a count like 10000x, or a time like 30s)
 	@deploy/setup/fuzz.sh
+
+.PHONY: bench
+bench: setup ## Measure a fleet beside bare Python, Docker and asynq; the last line is JSON. Needs root and a quiet machine
+	@go run ./deploy/bench -image $(IMAGE)
+
+.PHONY: bench-quick
+bench-quick: build ## The same with fewer repetitions, in under 50 s
+	@go run ./deploy/bench -quick -image $(IMAGE)
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what we use (needs vuln.go.dev)

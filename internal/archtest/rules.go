@@ -119,7 +119,7 @@ func layers() []Layer {
 			Reason: "the HTTP API serves what the layer below does; its parts do not know each other",
 		},
 		{
-			Name: "commands", Packages: []string{"worker", "enqueuer", "sandbox-image/supervisor", "deploy/setup/testcount"},
+			Name: "commands", Packages: []string{"worker", "enqueuer", "sandbox-image/supervisor", "deploy/setup/testcount", "deploy/bench"},
 			Reason: "main packages wire things up; nobody imports them",
 		},
 		{
@@ -132,8 +132,8 @@ func layers() []Layer {
 func onlyIn() []OnlyIn {
 	return []OnlyIn{
 		{
-			Path: "github.com/hibiken/asynq", Packages: []string{"internal/queue"},
-			Reason: "asynq has traps that only one package should have to know, and may be replaced one day",
+			Path: "github.com/hibiken/asynq", Packages: []string{"internal/queue", "deploy/bench"},
+			Reason: "asynq has traps that only one package should have to know, and may be replaced one day; the benchmark compares with it alone",
 		},
 		{
 			Path: "github.com/hibiken/asynqmon", Packages: []string{"internal/api/monitor"},
@@ -144,12 +144,12 @@ func onlyIn() []OnlyIn {
 			Reason: "it writes the OpenAPI document from Go types and does nothing else",
 		},
 		{
-			Path: "github.com/docker/docker", Packages: []string{"internal/sandbox/docker"},
-			Reason: "the engine's API is the right to do anything on the host; one package holds it",
+			Path: "github.com/docker/docker", Packages: []string{"internal/sandbox/docker", "deploy/bench"},
+			Reason: "the engine's API is the right to do anything on the host; one package holds it, beside the benchmark, which compares with it alone",
 		},
 		{
 			Path: "github.com/redis/go-redis/v9", Tests: true,
-			Packages: []string{"internal/queue", "internal/ledger", "internal/session", "internal/reconcile", "internal/webhook", "internal/redistest", "internal/doctor", "worker", "enqueuer"},
+			Packages: []string{"internal/queue", "internal/ledger", "internal/session", "internal/reconcile", "internal/webhook", "internal/redistest", "internal/doctor", "worker", "enqueuer", "deploy/bench"},
 			Reason:   "commands build the client, queue and ledger use it; no type of it crosses a seam",
 		},
 		{

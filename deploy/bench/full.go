@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// full measures (f): jobs per second while there is always a next job, for (c) and for a worker with as
+// many slots, in turns.
+func (b *bench) full(ctx context.Context) error {
+	if err := b.home.settle(ctx); err != nil {
+		return err
+	}
+	for _, slots := range b.plan.Slots {
+		s, err := b.startRedis(ctx)
+		if err != nil {
+			return err
+		}
+		f, err := b.startFleet(ctx, s, fleetOptions{name: fmt.Sprintf("full-%d", slots), concurrency: slots})
+		if err != nil {
+			return err
+		}
+		var loops, jobs meter
+		for range b.plan.Turns {
+			if err := loops.turn(ctx, slots, slots, b.plan.Turn, func(ctx context.Context) error {
+				_, err := b.bare.loop(ctx, nil)
+				return err
+			}); err != nil {
+				return fmt.Errorf("(c) with %d at once: %w", slots, err)
+			}
+			// The stock was made before: what it saves is left out of the measurement, and there are always jobs waiting.
+			if err := jobs.turn(ctx, 3*slots+2, 2*slots, b.plan.Turn, func(ctx context.Context) error {
+				_, err := f.client.answer(ctx)
+				return err
+			}); err != nil {
+				return fmt.Errorf("fleet with %d slots: %w", slots, err)
+			}
+			if err := f.settle(ctx); err != nil {
+				return err
+			}
+		}
+		b.report.full(slots, loops.rate(), jobs.rate())
+		if err := f.stop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meter counts how often something ends in a second.
+type meter struct {
+	count int
+	took  time.Duration
+}
+
+// turn does something by so many at once for d. The first skip ends start the clock, the last end stops it.
+func (m *meter) turn(ctx context.Context, atOnce, skip int, d time.Duration, do func(context.Context) error) error {
+	var (
+		wg          sync.WaitGroup
+		mu          sync.Mutex
+		ends        []time.Time
+		errs        []error
+		stop, until = false, time.Time{}
+	)
+	for range atOnce {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				over := stop || !until.IsZero() && time.Now().After(until)
+				mu.Unlock()
+				if over {
+					return
+				}
+				err := do(ctx)
+				mu.Lock()
+				if err != nil {
+					errs, stop = append(errs, err), true
+				}
+				ends = append(ends, time.Now())
+				if len(ends) == skip {
+					until = time.Now().Add(d)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	// Those that end after the time is over run beside fewer and fewer others.
+	counted := ends[skip-1:]
+	for len(counted) > 1 && counted[len(counted)-1].After(until) {
+		counted = counted[:len(counted)-1]
+	}
+	m.count += len(counted) - 1
+	m.took += counted[len(counted)-1].Sub(counted[0])
+	return nil
+}
+
+func (m *meter) rate() float64 {
+	if m.took <= 0 {
+		return 0
+	}
+	return float64(m.count) / m.took.Seconds()
+}

@@ -1,0 +1,36 @@
+package main
+
+import "time"
+
+// plan is how much of everything is measured.
+type plan struct {
+	Name string
+	// QueueJobs is how many jobs the queue is filled with, QueueTurns how often. They are
+	// the finished jobs beside which the latency of the crowded fleet is measured.
+	QueueJobs, QueueTurns int
+	// IdleRounds is how often each of (a), (d) and (e) is measured; of (b) and
+	// (c) one in ContainerEvery rounds.
+	IdleRounds, ContainerEvery int
+	// Slots are the numbers of jobs at once; each is measured Turns times for Turn on
+	// either side.
+	Slots []int
+	Turns int
+	Turn  time.Duration
+	// MemoryJobs is how many jobs the watched worker runs, seen at MemoryLooks moments.
+	MemoryJobs, MemoryLooks int
+}
+
+func fullPlan() plan {
+	return plan{
+		Name: "full", QueueJobs: 4000, QueueTurns: 5, IdleRounds: 200, ContainerEvery: 10,
+		Slots: []int{1, 2, 4, 8}, Turns: 4, Turn: 8 * time.Second, MemoryJobs: 1000, MemoryLooks: 10,
+	}
+}
+
+// quickPlan takes under 50 s.
+func quickPlan() plan {
+	return plan{
+		Name: "quick", QueueJobs: 5000, QueueTurns: 2, IdleRounds: 15, ContainerEvery: 5,
+		Slots: []int{1, 2, 4, 8}, Turns: 1, Turn: 1800 * time.Millisecond, MemoryJobs: 20, MemoryLooks: 2,
+	}
+}

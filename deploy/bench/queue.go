@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"go.uber.org/zap"
+
+	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/runner"
+	"github.com/execra/tracefleet/internal/sandbox"
+	"github.com/execra/tracefleet/internal/sandbox/docker"
+)
+
+const (
+	// queueSlots is how many handlers run at once on either side, queueClients how many submit.
+	queueSlots   = 10
+	queueClients = 10
+)
+
+// queue measures (g): jobs per second through queue, ledger and result store, with sandboxes that
+// answer at once what a real one has answered, beside asynq alone with tasks that do nothing. Both sides are filled
+// first and drained then. The finished jobs stay in the Redis of the crowded fleet.
+func (b *bench) queue(ctx context.Context) error {
+	outcome, err := b.outcome(ctx)
+	if err != nil {
+		return err
+	}
+	plain, err := b.startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	crowded, err := b.startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	var submit, enqueue, jobs, tasks meter
+	for range b.plan.QueueTurns {
+		if err := bareQueue(ctx, plain, b.plan.QueueJobs, &enqueue, &tasks); err != nil {
+			return fmt.Errorf("bare asynq: %w", err)
+		}
+		if err := fullQueue(ctx, crowded, b.plan.QueueJobs, noop{outcome}, &submit, &jobs); err != nil {
+			return err
+		}
+	}
+	b.crowded = crowded
+	b.report.queue(enqueue.rate(), submit.rate(), tasks.rate(), jobs.rate(), b.plan.QueueJobs*b.plan.QueueTurns)
+	return nil
+}
+
+// outcome is what a real sandbox says of a traced print(1).
+func (b *bench) outcome(ctx context.Context) (out sandbox.Outcome, err error) {
+	name := b.home.name + "-outcome"
+	engine, err := docker.Open(ctx, docker.Config{Image: b.image, Fleet: name, Worker: name}, zap.NewNop())
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	box, err := engine.Launch(ctx, job.DefaultLimits())
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, box.Close()) }()
+	j := hello()
+	j.ID = job.NewID(time.Now())
+	return box.Run(ctx, j.Normalize())
+}
+
+// noop is a launcher whose sandboxes have run the job already.
+type noop struct{ out sandbox.Outcome }
+
+var (
+	_ sandbox.Launcher = noop{}
+	_ sandbox.Sandbox  = noop{}
+)
+
+// Launch returns at once.
+func (n noop) Launch(context.Context, job.Limits) (sandbox.Sandbox, error) { return n, nil }
+
+// Run returns at once.
+func (n noop) Run(context.Context, job.Job) (sandbox.Outcome, error) { return n.out, nil }
+
+// Close has nothing to close.
+func (n noop) Close() error { return nil }
+
+// fill calls do for each of total numbers, by queueClients at once, and meters it.
+func fill(total int, m *meter, do func(i int) error) error {
+	var next atomic.Int64
+	errs := make([]error, queueClients)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for c := range queueClients {
+		wg.Go(func() {
+			for errs[c] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= total {
+					return
+				}
+				errs[c] = do(i)
+			}
+		})
+	}
+	wg.Wait()
+	m.count, m.took = m.count+total, m.took+time.Since(start)
+	return errors.Join(errs...)
+}
+
+// drain counts total ends from the first on.
+type drain struct {
+	total int64
+	seen  atomic.Int64
+	first atomic.Int64 // unix nanoseconds
+	done  chan time.Time
+}
+
+func newDrain(total int) *drain { return &drain{total: int64(total), done: make(chan time.Time, 1)} }
+
+func (d *drain) end() {
+	switch d.seen.Add(1) {
+	case 1:
+		d.first.Store(time.Now().UnixNano())
+	case d.total:
+		d.done <- time.Now()
+	}
+}
+
+func (d *drain) wait(ctx context.Context, m *meter) error {
+	select {
+	case last := <-d.done:
+		m.count, m.took = m.count+int(d.total)-1, m.took+last.Sub(time.Unix(0, d.first.Load()))
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("%d of %d ended within %s", d.seen.Load(), d.total, patience)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// bareQueue is asynq as anybody would use it, with its own defaults.
+func bareQueue(ctx context.Context, s *server, total int, enqueue, tasks *meter) error {
+	if err := s.client.FlushAll(ctx).Err(); err != nil {
+		return err
+	}
+	producer := asynq.NewClientFromRedisClient(s.client)
+	payload := make([]byte, 100)
+	if err := fill(total, enqueue, func(i int) error {
+		_, err := producer.EnqueueContext(ctx, asynq.NewTask("noop", payload), asynq.TaskID(strconv.Itoa(i)))
+		return err
+	}); err != nil {
+		return err
+	}
+	d := newDrain(total)
+	consumer := asynq.NewServerFromRedisClient(s.client, asynq.Config{Concurrency: queueSlots, LogLevel: asynq.FatalLevel})
+	if err := consumer.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { d.end(); return nil })); err != nil {
+		return err
+	}
+	defer consumer.Shutdown()
+	return d.wait(ctx, tasks)
+}
+
+// fullQueue is the same with all that a fleet does around a sandbox.
+func fullQueue(ctx context.Context, s *server, total int, launcher sandbox.Launcher, submit, jobs *meter) (err error) {
+	c, err := newCustomer(s)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := fill(total, submit, func(int) error {
+		_, _, err := c.desk.Submit(ctx, hello())
+		return err
+	}); err != nil {
+		return err
+	}
+	book, err := ledger.New(s.client, ledger.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = book.Close() }() // its goroutine only waits for messages
+	r, err := runner.New(book, launcher, runner.Config{Worker: "bench"})
+	if err != nil {
+		return err
+	}
+	d := newDrain(total)
+	handle := func(ctx context.Context, delivery queue.Delivery) (queue.Report, error) {
+		report, err := r.Handle(ctx, delivery)
+		if err == nil {
+			d.end()
+		}
+		return report, err
+	}
+	consumer, err := queue.NewConsumer(s.client, queue.Config{Concurrency: queueSlots}, handle, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- consumer.Run(running) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
+	return d.wait(ctx, jobs)
+}
