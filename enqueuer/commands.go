@@ -22,6 +22,7 @@ type traceCmd struct {
 	Wait    cli.Duration `once:"" default:"10m" placeholder:"TIME" help:"How long to wait for the result (${default})."`
 	jobFlags
 	formatFlag
+	admissionFlags
 }
 
 // Help explains the command in its --help.
@@ -47,7 +48,7 @@ func (c *traceCmd) Run(s *session) error {
 	if c.Format == formatText && !s.Quiet {
 		s.notice("%s\n\n", job.SandboxNotice)
 	}
-	fleet, err := s.connect()
+	fleet, err := s.connect(c.admissionFlags)
 	if err != nil {
 		return err
 	}
@@ -95,6 +96,7 @@ type submitCmd struct {
 	Programs []string `arg:"" optional:"" name:"program" help:"Python files, folders with a main.py, or - for standard input."`
 	Job      string   `once:"" placeholder:"FILE" help:"Submit a complete Job document (JSON) instead; - for standard input."`
 	jobFlags
+	admissionFlags
 }
 
 // Help explains the command in its --help.
@@ -114,7 +116,7 @@ func (c *submitCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := s.connect()
+	fleet, err := s.connect(c.admissionFlags)
 	if err != nil {
 		return err
 	}

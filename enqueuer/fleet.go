@@ -27,21 +27,25 @@ type fleet struct {
 	ledger *ledger.Ledger
 }
 
-// connect opens the fleet's Redis and makes sure that it answers.
-func (s *session) connect() (*fleet, error) {
+// connect opens the fleet's Redis and makes sure that it answers. bounds are for commands that submit.
+func (s *session) connect(bounds ...admissionFlags) (*fleet, error) {
+	var admission ledger.Admission
+	for _, b := range bounds {
+		admission = b.admission()
+	}
 	client, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis})
 	if err != nil {
 		return nil, cli.Usagef("--redis: %w", err)
 	}
 	f := &fleet{redis: client}
-	if err := f.open(s.ctx); err != nil {
+	if err := f.open(s.ctx, admission); err != nil {
 		f.close()
 		return nil, s.explain(err, "")
 	}
 	return f, nil
 }
 
-func (f *fleet) open(ctx context.Context) error {
+func (f *fleet) open(ctx context.Context, admission ledger.Admission) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reachTimeout, fmt.Errorf("no answer within %s", reachTimeout))
 	defer cancel()
 	if err := f.redis.Ping(ctx).Err(); err != nil {
@@ -51,7 +55,7 @@ func (f *fleet) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.ledger, err = ledger.New(f.redis, ledger.Config{}); err != nil {
+	if f.ledger, err = ledger.New(f.redis, ledger.Config{Admission: admission}); err != nil {
 		return err
 	}
 	f.desk, err = intake.New(f.ledger, producer, intake.Config{})
@@ -91,6 +95,7 @@ func (e *unreachableError) Unwrap() error { return e.err }
 func (s *session) explain(err error, id string) error {
 	var unreachable *unreachableError
 	var tooLarge *ledger.TooLargeError
+	var full *intake.FullError
 	switch {
 	case err == nil:
 		return nil
@@ -100,6 +105,8 @@ func (s *session) explain(err error, id string) error {
 		return cli.Failf(cli.CodeNotFound, "there is no job %s: it was never submitted here, or its retention is over", id)
 	case errors.Is(err, intake.ErrConflict):
 		return cli.Failf(cli.CodeRefused, "the id %s belongs to a job with other input; choose another id", id)
+	case errors.As(err, &full):
+		return &cli.Error{Code: cli.CodeRefused, Err: full}
 	case errors.As(err, &tooLarge):
 		return &cli.Error{Code: cli.CodeRefused, Err: err}
 	case errors.Is(err, errStillOpen):

@@ -6,6 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/execra/tracefleet/internal/cli"
+	"github.com/execra/tracefleet/internal/ledger"
 )
 
 const name = "enqueuer"
@@ -26,11 +27,14 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused.`
 type grammar struct {
 	common
 
-	Trace  traceCmd  `cmd:"" help:"Run a program and print its trace."`
-	Submit submitCmd `cmd:"" help:"Put programs in the queue and print their ids."`
-	Get    getCmd    `cmd:"" help:"Print the result of a job."`
-	Cancel cancelCmd `cmd:"" help:"Cancel a job, queued or running."`
-	Doctor doctorCmd `cmd:"" help:"Check what this command needs, and say what to do."`
+	Trace   traceCmd   `cmd:"" help:"Run a program and print its trace."`
+	Submit  submitCmd  `cmd:"" help:"Put programs in the queue and print their ids."`
+	Get     getCmd     `cmd:"" help:"Print the result of a job."`
+	Cancel  cancelCmd  `cmd:"" help:"Cancel a job, queued or running."`
+	Batch   batchCmd   `cmd:"" help:"Submit many jobs under one name, collect their results, run them again."`
+	Dlq     dlqCmd     `cmd:"" help:"List, show, requeue and purge dead letters."`
+	Monitor monitorCmd `cmd:"" help:"Serve the fleet's metrics for Prometheus."`
+	Doctor  doctorCmd  `cmd:"" help:"Check what this command needs, and say what to do."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
@@ -40,6 +44,17 @@ type common struct {
 	Redis string `default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the fleet (also $TRACEFLEET_REDIS, $REDIS_URL). Default: ${default}."`
 	Quiet bool   `short:"q" help:"No notices and no progress on standard error; errors still."`
 	Color string `enum:"auto,always,never" default:"auto" placeholder:"WHEN" help:"Colours: ${enum}. auto is for terminals and honours $NO_COLOR."`
+}
+
+// admissionFlags bound what is submitted. A fleet sets them alike everywhere, best in the environment.
+type admissionFlags struct {
+	MaxQueueJobs  int64   `default:"100000" group:"admission" placeholder:"N" help:"Jobs queued or running in one queue, -1 for any number (${default})."`
+	MaxTenantJobs int64   `default:"50000" group:"admission" placeholder:"N" help:"The same of one tenant in one queue (${default})."`
+	MaxRedisUse   float64 `default:"0.7" group:"admission" placeholder:"SHARE" help:"Share of the maxmemory of Redis, -1 for any (${default})."`
+}
+
+func (a admissionFlags) admission() ledger.Admission {
+	return ledger.Admission{MaxQueueJobs: a.MaxQueueJobs, MaxTenantJobs: a.MaxTenantJobs, MemoryMark: a.MaxRedisUse}
 }
 
 // session is what a command works with.

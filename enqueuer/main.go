@@ -34,7 +34,11 @@ func run(ctx context.Context, args []string, std streams) error {
 	var grammar grammar
 	chosen, err := cli.Parse(cli.Command{
 		Name: name, Description: description, Version: buildinfo.Get().String(), Getenv: std.getenv, Stdout: std.out,
-		Groups: map[string]string{"limits": "Limits of the run, with what they are when left out:"},
+		Groups: map[string]string{
+			"limits":    "Limits of the run, with what they are when left out:",
+			"admission": "Above these a job is refused, with the time to try again:",
+			"webhooks":  "Webhooks, which are off without a host:",
+		},
 	}, &grammar, args)
 	if errors.Is(err, cli.ErrHelp) {
 		return nil

@@ -1,6 +1,12 @@
 package queue
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/execra/tracefleet/internal/job"
+)
 
 // Metrics counts what producers and consumers do. Labels come from closed sets.
 type Metrics struct {
@@ -39,6 +45,18 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		slots:     prometheus.NewGauge(prometheus.GaugeOpts(opts("slots", "Handlers that may run at the same time."))),
 		slotsUsed: prometheus.NewGauge(prometheus.GaugeOpts(opts("slots_used", "Handlers that run."))),
 	}
+	for _, q := range job.Queues() {
+		m.enqueued.WithLabelValues(string(q))
+	}
+	for _, outcome := range []string{outcomeAcknowledged, outcomeRetried, outcomeArchived, outcomeDropped} {
+		m.ended.WithLabelValues(outcome)
+	}
+	for _, c := range Classes() {
+		m.faults.WithLabelValues(string(c))
+	}
+	for _, how := range []string{settledRequeued, "enqueued"} {
+		m.recovered.WithLabelValues(how)
+	}
 	if reg != nil {
 		reg.MustRegister(m.enqueued, m.delivered, m.ended, m.faults, m.recovered, m.rescued, m.refused, m.woken, m.slots, m.slotsUsed)
 	}
@@ -55,10 +73,8 @@ const (
 
 // label keeps the classes of faults a closed set.
 func (c Class) label() string {
-	switch c {
-	case ClassEngine, ClassSandbox, ClassStore, ClassPanic, ClassPermanent, ClassDraining, ClassBusy, ClassLost:
+	if slices.Contains(Classes(), c) {
 		return string(c)
-	default:
-		return string(ClassInternal)
 	}
+	return string(ClassInternal)
 }

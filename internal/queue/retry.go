@@ -36,6 +36,13 @@ const (
 	ClassLost Class = "lost"
 )
 
+// Classes are all classes.
+func Classes() []Class {
+	return []Class{
+		ClassEngine, ClassSandbox, ClassStore, ClassPanic, ClassInternal, ClassPermanent, ClassDraining, ClassBusy, ClassLost,
+	}
+}
+
 // Rule is what happens to a job after a fault of some class.
 type Rule struct {
 	// Retry is false when trying again cannot help.
