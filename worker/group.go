@@ -39,12 +39,14 @@ type group struct {
 // runGroup runs everything until a signal, the end of ctx or the first error,
 // and returns when nothing runs any more.
 func runGroup(ctx context.Context, g group) error {
-	parts, partsCtx := errgroup.WithContext(ctx)
-	partsCtx, stopParts := context.WithCancelCause(partsCtx)
-	defer stopParts(nil)
-	// The consumer ends before the parts it needs: it has a context of its own.
+	// stop ends with ctx, or with the first error as its cause.
+	parts, stop := errgroup.WithContext(ctx)
+	// The consumer drains when it is told to, and the parts it needs end after
+	// it, whatever the reason to stop: each has a context of its own.
 	intake, drain := context.WithCancel(context.WithoutCancel(ctx))
 	defer drain()
+	partsCtx, stopParts := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopParts(nil)
 	for _, run := range g.beside {
 		parts.Go(func() error {
 			err := run(partsCtx)
@@ -56,7 +58,7 @@ func runGroup(ctx context.Context, g group) error {
 		})
 	}
 	parts.Go(func() error {
-		g.watch(partsCtx, drain)
+		g.watch(stop, partsCtx, drain)
 		return nil
 	})
 	parts.Go(func() error {
@@ -68,25 +70,23 @@ func runGroup(ctx context.Context, g group) error {
 	return err
 }
 
-// watch drains at the first signal, the end of ctx or the failure of a part, and
-// hurries at the second signal. It returns when the parts end.
-func (g group) watch(ctx context.Context, drain func()) {
+// watch drains at the first signal or the end of stop, and hurries at the next
+// signal. It returns at the latest when the consumer has ended, and with it parts.
+func (g group) watch(stop, parts context.Context, drain func()) {
 	select {
-	case <-ctx.Done():
-		g.checks.Drain()
-		drain()
-		return
 	case s := <-g.signals:
 		g.log.Info("worker is draining", zap.Stringer("signal", s))
-		g.checks.Drain()
-		drain()
+	case <-stop.Done():
+		g.log.Info("worker is draining", zap.NamedError("cause", context.Cause(stop)))
+	case <-parts.Done():
 	}
+	g.checks.Drain()
+	drain()
 	select {
-	case <-ctx.Done():
 	case s := <-g.signals:
 		g.log.Info("worker is hurrying", zap.Stringer("signal", s))
 		g.consumer.Hurry()
-		<-ctx.Done()
+	case <-parts.Done():
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -112,6 +113,63 @@ func TestGroup(t *testing.T) {
 			if _, ready := checks.Run(t.Context()); ready {
 				t.Error("ready after the end, want draining")
 			}
+		})
+	}
+}
+
+// TestPartsOutliveTheDrain checks that jobs which still run keep what they need, whatever made the worker stop.
+func TestPartsOutliveTheDrain(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	tests := map[string]struct {
+		stop func(fail chan<- error, cancel func())
+		want error
+	}{
+		"end of the context": {func(_ chan<- error, cancel func()) { cancel() }, nil},
+		"failure of a part":  {func(fail chan<- error, _ func()) { fail <- broken }, broken},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				consumer, signals, fail := newSlowConsumer(false), make(chan os.Signal, 1), make(chan error, 1)
+				var partEnded atomic.Bool
+				beside := []part{
+					func(ctx context.Context) error {
+						<-ctx.Done()
+						partEnded.Store(true)
+						return nil
+					},
+					func(ctx context.Context) error {
+						select {
+						case err := <-fail:
+							return err
+						case <-ctx.Done():
+							return nil
+						}
+					},
+				}
+				ended := make(chan error, 1)
+				go func() {
+					ended <- runGroup(ctx, group{consumer: consumer, beside: beside, checks: &ops.Checks{}, signals: signals, log: zap.NewNop()})
+				}()
+				<-consumer.started
+				tt.stop(fail, cancel)
+				<-consumer.drains
+				synctest.Wait()
+				if partEnded.Load() {
+					t.Error("a part ended while the consumer drained")
+				}
+				signals <- os.Interrupt // a signal hurries a drain that no signal began
+				if err := <-ended; !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				if !partEnded.Load() {
+					t.Error("a part still runs")
+				}
+			})
 		})
 	}
 }
