@@ -37,7 +37,7 @@ func (s *session) openEngine(metrics *docker.Metrics, log *zap.Logger) (*docker.
 
 // doctorCmd checks what a worker needs.
 type doctorCmd struct {
-	Format string `enum:"text,json" default:"text" placeholder:"FORM" help:"text or json."`
+	Format string `once:"" enum:"text,json" default:"text" placeholder:"FORM" help:"text or json."`
 }
 
 // Help explains the command in its --help.

@@ -23,6 +23,8 @@ import (
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
 	"github.com/execra/tracefleet/internal/redistest"
+	"github.com/execra/tracefleet/internal/runner"
+	"github.com/execra/tracefleet/internal/sandbox/pool"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -82,6 +84,27 @@ func TestHelp(t *testing.T) {
 		if diff := cmp.Diff(string(want), got.stdout); diff != "" {
 			t.Errorf("%s (-want +got); go test -update writes it anew:\n%s", path, diff)
 		}
+	}
+}
+
+// TestDoctorFormat checks that a variable which is meant for the enqueuer, whose results have other
+// forms, does not keep the doctor away.
+func TestDoctorFormat(t *testing.T) {
+	t.Parallel()
+	getenv := func(key string) string { return map[string]string{"TRACEFLEET_FORMAT": "execra"}[key] }
+	var stdout, stderr buffer
+	err := run(t.Context(), []string{"doctor", "--redis", "embedded", "--image", "tracefleet/no-such-image:none"}, getenv, nil, &stdout, &stderr)
+	if cli.Code(err) != cli.CodeFailed || !strings.Contains(stdout.String(), "redis") {
+		t.Errorf("got %v and %q, want the table with a failed check", err, stdout.String())
+	}
+}
+
+// TestWaitsForSandboxes checks that a job which waits in vain for a sandbox gets the pool's error, which says
+// why, not the runner's time-out.
+func TestWaitsForSandboxes(t *testing.T) {
+	t.Parallel()
+	if wait := (pool.Config{}).WithDefaults().MaxWait; wait >= runner.DefaultLaunchTimeout {
+		t.Errorf("the pool waits for %v and the runner for %v, want the pool to give up first", wait, runner.DefaultLaunchTimeout)
 	}
 }
 

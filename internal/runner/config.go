@@ -12,7 +12,9 @@ import (
 
 // The defaults of Config.
 const (
-	DefaultLaunchTimeout = time.Minute
+	// DefaultLaunchTimeout is longer than the bounds that launchers have themselves: their
+	// errors say what was waited for, the end of this one does not.
+	DefaultLaunchTimeout = 2 * time.Minute
 	DefaultRunGrace      = 30 * time.Second
 	DefaultStoreTimeout  = time.Minute
 )
@@ -23,7 +25,8 @@ type Config struct {
 	Worker string
 	// Maxima are the largest limits that this worker runs. Default job.MaxLimits.
 	Maxima job.Limits
-	// LaunchTimeout bounds the launch of a sandbox, with the wait for room for it.
+	// LaunchTimeout bounds the launch of a sandbox, with the wait for room for it. It is a
+	// backstop, and longer than the launcher's own bounds.
 	LaunchTimeout time.Duration
 	// RunGrace is how much longer than the job's wall limit a run may take before it is
 	// taken for a fault of the engine. Sandboxes enforce the limit themselves; this is the backstop.
