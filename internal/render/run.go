@@ -363,11 +363,13 @@ func (r *run) gap(g trace.Gap) {
 	}
 	text := fmt.Sprintf("… %s not recorded", many)
 	switch g.Cause {
-	case "event_limit":
+	case trace.GapEvents:
 		text += fmt.Sprintf(": the trace is limited to %s (--events)", count(r.result.Limits.TraceEvents, "event"))
-	case "byte_limit":
-		text += fmt.Sprintf(": the trace is limited to %s (--trace-size)", size(r.result.Limits.TraceBytes))
-	case "corrupt":
+	case trace.GapBytes:
+		text += fmt.Sprintf(": the trace is limited to %s (--trace-size), and a result in its size", size(r.result.Limits.TraceBytes))
+	case trace.GapTime:
+		text += ": recording had used its share of the time limit (--wall, --cpu)"
+	case trace.GapCorrupt:
 		text = "… the trace is damaged here; " + strings.TrimPrefix(text, "… ")
 	}
 	r.add(&row{look: lookNote, text: text})

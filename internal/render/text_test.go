@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/trace"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -74,6 +75,28 @@ func golden(t *testing.T, name, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got); go test -update writes it anew:\n%s", path, diff)
+	}
+}
+
+// TestGapsSayWhy checks that every cause of a gap is explained, with what can be done about it.
+func TestGapsSayWhy(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[string]string{
+		trace.GapEvents:  "… 7 more events were not recorded: the trace is limited to 100 events (--events)",
+		trace.GapBytes:   "… 7 more events were not recorded: the trace is limited to 64 KiB (--trace-size), and a result in its size",
+		trace.GapTime:    "… 7 more events were not recorded: recording had used its share of the time limit (--wall, --cpu)",
+		trace.GapCorrupt: "… the trace is damaged here; 7 more events were not recorded",
+	} {
+		t.Run(cause, func(t *testing.T) {
+			t.Parallel()
+			f := fixtures(t)["off_by_one"]
+			f.Result.Limits.TraceEvents, f.Result.Limits.TraceBytes = 100, 64<<10
+			events := f.Result.Trace.Events
+			f.Result.Trace.Gaps = []trace.Gap{{AfterSeq: events[len(events)-1].Seq, Skipped: 7, Cause: cause}}
+			if got := text(t, f, Options{}); !strings.Contains(got, want) {
+				t.Errorf("got %s\nwant it to say %q", got, want)
+			}
+		})
 	}
 }
 

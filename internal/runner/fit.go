@@ -21,8 +21,6 @@ const (
 	fitTries = 6
 	// fitSlack cuts a little more than measured, because parts do not compress alike.
 	fitSlack = 0.9
-	// gapByteLimit is the cause of a gap in the trace that fit makes.
-	gapByteLimit = "byte_limit"
 )
 
 // A measure tells how much of the space for a result r takes: up to 1 it fits.
@@ -123,7 +121,7 @@ func capEvents(r job.Result, n int) job.Result {
 	if s := r.Summary; s != nil && len(t.Gaps) == 0 {
 		skipped = s.EventsTotal - int64(n)
 	}
-	t.Gaps = append(t.Gaps, trace.Gap{AfterSeq: last, Skipped: skipped, Cause: gapByteLimit})
+	t.Gaps = append(t.Gaps, trace.Gap{AfterSeq: last, Skipped: skipped, Cause: trace.GapBytes})
 	t.Events = t.Events[:n:n]
 	t.Truncation.Events, t.Truncation.Bytes = true, true
 	r.Trace = &t
