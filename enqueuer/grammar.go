@@ -34,6 +34,8 @@ type grammar struct {
 	Batch   batchCmd   `cmd:"" help:"Submit many jobs under one name, collect their results, run them again."`
 	Dlq     dlqCmd     `cmd:"" help:"List, show, requeue and purge dead letters."`
 	Monitor monitorCmd `cmd:"" help:"Serve the fleet's metrics for Prometheus."`
+	Serve   serveCmd   `cmd:"" help:"Serve the API, the trace viewer and asynqmon over HTTP."`
+	Token   tokenCmd   `cmd:"" help:"Make a token for the API."`
 	Doctor  doctorCmd  `cmd:"" help:"Check what this command needs, and say what to do."`
 
 	Version kong.VersionFlag `help:"Print the version."`

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/execra/tracefleet/internal/api"
+	"github.com/execra/tracefleet/internal/api/access"
+	"github.com/execra/tracefleet/internal/api/monitor"
+	"github.com/execra/tracefleet/internal/buildinfo"
+	"github.com/execra/tracefleet/internal/cli"
+	"github.com/execra/tracefleet/internal/deadletter"
+	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/ops"
+	"github.com/execra/tracefleet/internal/queue"
+	sessions "github.com/execra/tracefleet/internal/session"
+	"github.com/execra/tracefleet/internal/webhook"
+)
+
+// openNotice is shown when anybody on this machine may do everything.
+const openNotice = `WARNING: no tokens are in use. Everybody who can connect to %s on this machine may
+run programs in the fleet, read all results and work on its queues. Make a token with
+  enqueuer token --name me --role operate --file tokens
+and serve with --tokens tokens.
+`
+
+// serveCmd serves the fleet over HTTP.
+type serveCmd struct {
+	Addr    string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where to listen (${default})."`
+	Tokens  string `placeholder:"FILE" help:"Tokens that are let in, as made by enqueuer token. Without it only loopback addresses are listened on."`
+	TLSCert string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain; connections are encrypted then."`
+	TLSKey  string `name:"tls-key" placeholder:"FILE" help:"Its key."`
+
+	Rate           float64 `default:"100" placeholder:"N" help:"Requests a second of one token (${default})."`
+	Burst          int     `default:"200" placeholder:"N" help:"Requests of one token at once (${default})."`
+	MaxWaiters     int     `default:"2000" placeholder:"N" help:"Requests that wait for results at one time (${default})."`
+	MaxConnections int     `default:"4096" placeholder:"N" help:"Connections at one time (${default})."`
+	Metrics        string  `placeholder:"HOST:PORT" help:"Serve /metrics, /healthz and /readyz for operators here."`
+	LogFormat      string  `enum:"json,console" default:"console" placeholder:"FORM" help:"json or console (${default})."`
+	LogLevel       string  `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"debug logs every request (${default})."`
+
+	WebhookHost        []string `group:"webhooks" placeholder:"HOST" help:"A host that callback_url may name: a name, *.name, or * for any public one. May be given again."`
+	WebhookPrivateHost []string `group:"webhooks" placeholder:"HOST" help:"The same for a host with private addresses or without TLS."`
+	WebhookSecrets     string   `group:"webhooks" placeholder:"FILE" help:"Secrets that sign webhooks, one whsec_… a line; the first ones may be new, the others old."`
+	PublicURL          string   `group:"webhooks" placeholder:"URL" help:"What the paths in webhooks begin with."`
+
+	admissionFlags
+}
+
+// Help explains the command in its --help.
+func (*serveCmd) Help() string {
+	return `Serves the API under /api/v1 (described at /docs), the trace viewer at /, and asynqmon at /monitoring. Any number may run over one Redis, behind any load balancer; no state is theirs alone.
+
+Put TLS in front of it, or give --tls-cert, wherever the address is not loopback: tokens travel with each request.
+
+Examples:
+
+    enqueuer serve
+    enqueuer serve --addr 0.0.0.0:8080 --tokens /etc/tracefleet/tokens --metrics 127.0.0.1:9100`
+}
+
+// Run carries the command out.
+func (c *serveCmd) Run(s *session) error {
+	tokens, err := c.tokens()
+	if err != nil {
+		return err
+	}
+	secure, err := c.tls()
+	if err != nil {
+		return err
+	}
+	log, err := ops.NewLogger(ops.LogConfig{Format: c.LogFormat, Level: c.LogLevel, Output: zapcore.AddSync(s.err)})
+	if err != nil {
+		return cli.Usagef("%w", err)
+	}
+	fleet, err := s.connect(c.admissionFlags)
+	if err != nil {
+		return err
+	}
+	defer fleet.close()
+	// asynqmon keeps its own connections: what it asks for can be slow, and must not hold up the API.
+	watched, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis, PoolSize: monitorPool})
+	if err != nil {
+		return cli.Usagef("--redis: %w", err)
+	}
+	defer func() { _ = watched.Close() }() // it was only asked
+	p, err := c.parts(s, fleet, watched, tokens, log)
+	if err != nil {
+		return err
+	}
+	server, err := p.api.Listen(s.ctx, c.Addr, c.MaxConnections, secure)
+	if err != nil {
+		return cli.Failf(cli.CodeFailed, "--addr: %w; name a free address", err)
+	}
+	parts := append(p.beside, server.Run)
+	if c.Metrics != "" {
+		operators, err := ops.Listen(s.ctx, c.Metrics, p.metrics, p.checks, log)
+		if err != nil {
+			return errors.Join(cli.Failf(cli.CodeFailed, "--metrics: %w; name a free address", err), server.Close())
+		}
+		parts = append(parts, operators.Run)
+	}
+	c.greet(s, tokens, secure, server.Addr())
+	return runParts(s.ctx, parts)
+}
+
+// monitorPool is enough for the few people who look at asynqmon at one time.
+const monitorPool = 5
+
+// serveParts are what a server is made of.
+type serveParts struct {
+	api     *api.API
+	beside  []func(context.Context) error
+	metrics *prometheus.Registry
+	checks  *ops.Checks
+}
+
+func (c *serveCmd) parts(s *session, f *fleet, watched redis.UniversalClient, tokens *access.Tokens, log *zap.Logger) (serveParts, error) {
+	p := serveParts{metrics: ops.NewRegistry(), checks: &ops.Checks{}}
+	if err := p.checks.Add("redis", reachTimeout, func(ctx context.Context) error { return f.redis.Ping(ctx).Err() }); err != nil {
+		return p, err
+	}
+	producer, err := queue.NewProducer(f.redis, queue.Config{})
+	if err != nil {
+		return p, err
+	}
+	asynqmon, err := monitor.New(watched)
+	if err != nil {
+		return p, err
+	}
+	cfg := api.Config{
+		Guard: access.NewGuard(tokens, sessions.New(f.redis)), Desk: f.desk, Book: f.ledger, Dead: f.ledger, Office: deadletter.New(f.ledger, producer), Batches: f.ledger,
+		Monitor: asynqmon, Pages: pages(), Checks: p.checks,
+		MaxWaiters: c.MaxWaiters, RatePerSecond: c.Rate, Burst: c.Burst, Secure: c.TLSCert != "",
+		Version: buildinfo.Get().Version, Registerer: p.metrics, Log: log,
+	}
+	sender, err := c.hooks(f, &cfg, log)
+	if err != nil {
+		return p, err
+	}
+	if sender != nil {
+		p.beside = append(p.beside, sender.Run)
+	}
+	p.api, err = api.New(s.ctx, cfg)
+	if err != nil {
+		return p, cli.Usagef("%w", err)
+	}
+	return p, nil
+}
+
+// hooks adds webhooks to the configuration, if they are asked for.
+func (c *serveCmd) hooks(f *fleet, cfg *api.Config, log *zap.Logger) (*webhook.Sender, error) {
+	targets := webhook.Targets{Hosts: c.WebhookHost, Private: c.WebhookPrivateHost}
+	if !targets.Enabled() {
+		return nil, nil
+	}
+	if c.WebhookSecrets == "" {
+		return nil, cli.Usagef("--webhook-secrets is needed to sign webhooks")
+	}
+	secrets, err := webhook.LoadSecrets(c.WebhookSecrets)
+	if err != nil {
+		return nil, cli.Usagef("%w", err)
+	}
+	store := webhook.NewStore(f.redis)
+	sender, err := webhook.NewSender(store, f.ledger, webhook.Config{
+		Targets: targets, Secrets: secrets, BaseURL: c.PublicURL, UserAgent: "tracefleet/" + buildinfo.Get().Version, Log: log,
+	})
+	if err != nil {
+		return nil, cli.Usagef("%w", err)
+	}
+	cfg.Hooks, cfg.Targets, cfg.Poke = store, targets, sender.Poke
+	return sender, nil
+}
+
+// tokens reads the file of tokens. Without one the address must be loopback.
+func (c *serveCmd) tokens() (*access.Tokens, error) {
+	if c.Tokens == "" {
+		if !access.Loopback(c.Addr) {
+			return nil, cli.Usagef("--addr %s is reached from other machines: give --tokens FILE (see enqueuer token --help), or listen on 127.0.0.1", c.Addr)
+		}
+		return nil, nil
+	}
+	tokens, err := access.LoadTokens(c.Tokens)
+	if err != nil {
+		return nil, cli.Usagef("--tokens: %w", err)
+	}
+	return tokens, nil
+}
+
+func (c *serveCmd) tls() (*tls.Config, error) {
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return nil, cli.Usagef("--tls-cert and --tls-key go together")
+	}
+	if c.TLSCert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	if err != nil {
+		return nil, cli.Usagef("--tls-cert: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// greet says where the server is, and warns of what is open.
+func (c *serveCmd) greet(s *session, tokens *access.Tokens, secure *tls.Config, addr string) {
+	scheme := "http"
+	if secure != nil {
+		scheme = "https"
+	}
+	if tokens == nil {
+		s.notice(openNotice, addr)
+	} else if secure == nil && !access.Loopback(c.Addr) {
+		s.notice("WARNING: tokens travel unencrypted to %s. Put TLS in front of it, or give --tls-cert and --tls-key.\n", addr)
+	}
+	if !s.Quiet {
+		s.notice("serving %s://%s/ (API: /docs, queues: %s)\n", scheme, addr, monitor.Path)
+	}
+}
+
+// runParts runs everything until ctx ends or one fails, and returns when nothing runs any more.
+func runParts(ctx context.Context, parts []func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range parts {
+		group.Go(func() error { return run(ctx) })
+	}
+	return group.Wait()
+}
+
+var (
+	_ api.DeadLetters = (*ledger.Ledger)(nil)
+	_ api.Office      = (*deadletter.Office)(nil)
+	_ access.Sessions = (*sessions.Store)(nil)
+)

@@ -1,0 +1,6 @@
+package main
+
+import "net/http"
+
+// pages serves the trace viewer.
+func pages() http.Handler { return nil }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/execra/tracefleet/internal/api/access"
+	"github.com/execra/tracefleet/internal/cli"
+)
+
+// tokenCmd makes a token for the API.
+type tokenCmd struct {
+	Name   string `once:"" required:"" placeholder:"NAME" help:"Whose token it is: shown in logs, and what a rate limit goes by."`
+	Role   string `once:"" enum:"read,submit,operate" default:"submit" placeholder:"ROLE" help:"read sees results, submit also submits and cancels, operate also works on dead letters and queues (${default})."`
+	Tenant string `once:"" placeholder:"T" help:"The only tenant whose jobs it sees and submits; every tenant's when left out."`
+	File   string `once:"" placeholder:"FILE" help:"Add the token's hash to this file, for enqueuer serve --tokens."`
+}
+
+// Help explains the command in its --help.
+func (*tokenCmd) Help() string {
+	return `Prints the token, once: only its SHA-256 is kept. Without --file the line for the file of tokens is printed below it. To take a token back, remove its line and restart the servers.
+
+Examples:
+
+    enqueuer token --name execra --role submit --tenant execra --file tokens
+    enqueuer token --name grafana --role read`
+}
+
+// Run carries the command out.
+func (c *tokenCmd) Run(s *session) error {
+	role, err := access.ParseRole(c.Role)
+	if err != nil {
+		return cli.Usagef("--role: %w", err)
+	}
+	token, line, err := access.NewToken(c.Name, role, c.Tenant)
+	if err != nil {
+		return cli.Usagef("--%w", err)
+	}
+	text := token + "\n"
+	if c.File == "" {
+		text += line + "\n"
+	} else if err := appendToken(c.File, c.Name, line); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprint(s.out, text); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+// appendToken adds a line to a file of tokens, which only its owner may read.
+func appendToken(path, name, line string) error {
+	if old, err := access.LoadTokens(path); err == nil {
+		if _, taken := old.ByName(name); taken {
+			return cli.Failf(cli.CodeRefused, "%s has a token of this name already; remove its line, or choose another name", path)
+		}
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return cli.Failf(cli.CodeFailed, "cannot write %w", err)
+	}
+	_, err = fmt.Fprintln(file, line)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return cli.Failf(cli.CodeFailed, "cannot write %w", err)
+	}
+	return nil
+}

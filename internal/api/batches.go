@@ -1,0 +1,324 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/execra/tracefleet/internal/api/access"
+	"github.com/execra/tracefleet/internal/batch"
+	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/ledger"
+)
+
+// Bounds of batches over HTTP. Larger ones go in several requests, or by enqueuer batch.
+const (
+	maxBatchJobs  = 1000
+	maxBatchBytes = 32 << 20
+	// batchesAtOnce bounds the memory that bodies of batches take.
+	batchesAtOnce = 4
+	batchParallel = 8
+)
+
+// mediaNDJSON is the media type of JSON lines.
+const mediaNDJSON = "application/x-ndjson"
+
+func batchOperations() []operation {
+	id := idParam()
+	id.doc = "The name of the batch."
+	return []operation{
+		{
+			id: "submitBatch", method: http.MethodPost, path: "/batches", role: access.RoleSubmit, tag: "Batches", summary: "Submit many programs",
+			doc: "Takes Job documents, one a line, at most 1,000 and 32 MiB. Each is taken or refused for itself: the answer has one line for each, in order. " +
+				"Without ids of their own jobs get such as are made from the batch's name and their content, so that the same request again doubles nothing.",
+			params: []param{{name: "name", in: "query", kind: "string", pattern: "^[A-Za-z0-9_][A-Za-z0-9._:-]*$", max: job.MaxIDBytes, doc: "The name of the batch; made by the server when left out."}},
+			body:   JobDocument{}, bodyType: mediaNDJSON,
+			answers: []reply{{status: 200, doc: "What became of each job, one BatchLine a line, also when all were refused.", body: BatchLine{}, mediaType: mediaNDJSON,
+				headers: map[string]string{"Location": "The batch."}}},
+			run: (*API).submitBatch,
+		},
+		{
+			id: "getBatch", method: http.MethodGet, path: "/batches/{id}", role: access.RoleRead, tag: "Batches", summary: "Where a batch stands",
+			doc: "With wait it answers when all jobs have ended, or the time is over.",
+			params: append(append([]param{id}, waitParams()...),
+				param{name: "limit", in: "query", kind: "integer", max: maxBatchJobs, doc: "How many items to list; 50 when left out."},
+				param{name: "from", in: "query", kind: "integer", doc: "The index of the first item to list."}),
+			answers: []reply{{status: 200, doc: "The batch.", body: BatchDocument{}}}, run: (*API).batch,
+		},
+	}
+}
+
+// BatchLine is what became of one job of a batch.
+type BatchLine struct {
+	Index   int      `json:"index" doc:"The line, from 0; empty lines do not count."`
+	ID      string   `json:"id,omitempty" doc:"The id of the job, when it was taken."`
+	Status  int      `json:"status" doc:"The status that the job alone would have got: 202, or that of the problem."`
+	Existed bool     `json:"existed,omitempty" doc:"Whether the job was there already."`
+	Problem *Problem `json:"problem,omitempty" doc:"Why the job was refused."`
+}
+
+// BatchDocument is where a batch stands.
+type BatchDocument struct {
+	ID        string           `json:"id"`
+	CreatedAt time.Time        `json:"created_at"`
+	Complete  bool             `json:"complete" doc:"Whether its submission came to its end."`
+	Total     int64            `json:"total" doc:"How many jobs were taken."`
+	Open      int64            `json:"open" doc:"How many have no result yet."`
+	Counts    map[string]int64 `json:"counts" doc:"How many are queued, running, missing, or ended with each status."`
+	Items     []BatchItem      `json:"items" nullable:"false" doc:"The items asked for, in order."`
+	Next      *int64           `json:"next" doc:"What from is for the next page; null on the last."`
+}
+
+// BatchItem is one job of a batch.
+type BatchItem struct {
+	Index  int64  `json:"index"`
+	ID     string `json:"id"`
+	Key    string `json:"key" doc:"The name of the job."`
+	Status string `json:"status" doc:"queued, running, missing, or how it ended."`
+}
+
+// batchSource tells whose batch it is. Batches of the command line have other sources, and are
+// for tokens of all tenants.
+func batchSource(tenant string) string { return "api:" + tenant }
+
+// submitBatch takes many jobs in.
+func (a *API) submitBatch(w http.ResponseWriter, r *http.Request) error {
+	if a.cfg.Batches == nil {
+		return notFound("batch")
+	}
+	if err := media(r, mediaNDJSON); err != nil {
+		return err
+	}
+	name := r.URL.Query().Get("name")
+	switch {
+	case name == "":
+		name = "batch-" + job.NewID(time.Now())
+	case !job.ValidID(name):
+		return invalid("query.name", "must be letters, digits and . _ : -, at most "+strconv.Itoa(job.MaxIDBytes))
+	}
+	select {
+	case a.batchSlots <- struct{}{}:
+		defer func() { <-a.batchSlots }()
+	default:
+		return problem(http.StatusServiceUnavailable, "busy", "Too many batches", "Other batches are being taken in; try again.").after(retryRedis)
+	}
+	body, err := readBody(w, r, maxBatchBytes)
+	if err != nil {
+		return err
+	}
+	lines := documents(body)
+	if len(lines) == 0 || len(lines) > maxBatchJobs {
+		return invalid("body", fmt.Sprintf("must hold 1 to %d jobs, one a line", maxBatchJobs))
+	}
+	outcomes, err := a.takeBatch(r, name, lines)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	for i := range outcomes {
+		line, err := encode(outcomes[i])
+		if err != nil {
+			return err
+		}
+		_, _ = out.Write(line) // A buffer takes everything.
+	}
+	w.Header().Set("Location", Prefix+"/batches/"+name)
+	a.write(w, r, http.StatusOK, mediaNDJSON, out.Bytes())
+	return nil
+}
+
+// documents parts a body into its lines that are not empty.
+func documents(body []byte) [][]byte {
+	var lines [][]byte
+	for line := range bytes.SplitSeq(body, []byte("\n")) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// takeBatch writes the batch down and takes in what is valid of it.
+func (a *API) takeBatch(r *http.Request, name string, lines [][]byte) ([]BatchLine, error) {
+	f, ctx := facts(r), r.Context()
+	source := batchSource(f.identity.Tenant)
+	found, _, err := a.cfg.Batches.OpenBatch(ctx, ledger.Batch{Name: name, Source: source})
+	if err != nil {
+		return nil, err
+	}
+	if found.Source != source {
+		return nil, invalid("query.name", "is taken by a batch of somebody else")
+	}
+	outcomes, wanted := make([]BatchLine, len(lines)), make([]submission, len(lines))
+	var items []ledger.BatchItem
+	seen := map[string]int{}
+	for i, line := range lines {
+		outcomes[i].Index = i
+		s, err := a.readSubmission(line, f)
+		if err != nil {
+			outcomes[i].refuse(r, err)
+			continue
+		}
+		if s.job.ID == "" {
+			digest := s.job.Digest()
+			s.job.ID = batchJobID(name, digest, seen[digest])
+			seen[digest]++
+		}
+		wanted[i], outcomes[i].ID = s, s.job.ID
+		items = append(items, ledger.BatchItem{Index: int64(len(items)), ID: s.job.ID, Key: s.job.Name})
+	}
+	if len(items) > 0 {
+		if err := a.cfg.Batches.PutBatchItems(ctx, name, items); err != nil {
+			return nil, err
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(batchParallel)
+	for i := range outcomes {
+		if outcomes[i].Problem == nil {
+			group.Go(func() error {
+				a.takeItem(r, wanted[i], &outcomes[i])
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // Each outcome holds its own error.
+	return outcomes, a.cfg.Batches.CompleteBatch(ctx, name, int64(len(items)))
+}
+
+func (a *API) takeItem(r *http.Request, s submission, line *BatchLine) {
+	_, existed, err := a.take(r.Context(), s)
+	if err != nil {
+		line.refuse(r, err)
+		return
+	}
+	line.Status, line.Existed = http.StatusAccepted, existed
+}
+
+func (l *BatchLine) refuse(r *http.Request, err error) {
+	p := *problemOf(err)
+	p.Instance, p.RequestID = r.URL.EscapedPath(), requestID(r)
+	l.ID, l.Status, l.Problem = "", p.Status, &p
+}
+
+// batchJobID is the id of a job in a batch: the same for the same content. nth tells apart jobs of the same content.
+func batchJobID(name, digest string, nth int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "tracefleet.batch.http/1\n%s\n%s\n%d", name, digest, nth))
+	return "b-" + hex.EncodeToString(sum[:16])
+}
+
+// batch answers with where a batch stands.
+func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
+	if a.cfg.Batches == nil {
+		return notFound("batch")
+	}
+	name := r.PathValue("id")
+	wait, preferred, err := parseWait(r)
+	if err != nil {
+		return err
+	}
+	limit, err := parseLimit(r, maxBatchJobs)
+	if err != nil {
+		return err
+	}
+	from, err := parseFrom(r)
+	if err != nil {
+		return err
+	}
+	found, err := a.cfg.Batches.Batch(r.Context(), name)
+	who := facts(r).identity
+	if errors.Is(err, ledger.ErrNotFound) || err == nil && !who.AllTenants && found.Source != batchSource(who.Tenant) {
+		return notFound("batch")
+	}
+	if err != nil {
+		return err
+	}
+	if preferred {
+		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	}
+	if err := a.awaitBatch(r.Context(), name, wait); err != nil {
+		return err
+	}
+	doc, err := a.batchDocument(r.Context(), name, from, limit)
+	if err != nil {
+		return err
+	}
+	if doc.Open > 0 {
+		w.Header().Set("Retry-After", "1")
+	}
+	return a.answer(w, r, http.StatusOK, doc)
+}
+
+func parseFrom(r *http.Request) (int64, error) {
+	text := r.URL.Query().Get("from")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || strings.HasPrefix(text, "+") {
+		return 0, invalid("query.from", "must be an index from 0")
+	}
+	return n, nil
+}
+
+func (a *API) batchDocument(ctx context.Context, name string, from int64, limit int) (BatchDocument, error) {
+	desk := batch.New(a.cfg.Batches, a.cfg.Desk)
+	status, err := desk.Status(ctx, name)
+	if err != nil {
+		return BatchDocument{}, err
+	}
+	doc := BatchDocument{
+		ID: name, CreatedAt: status.CreatedAt, Complete: status.Complete, Total: status.Items, Open: status.Open,
+		Counts: status.Counts, Items: []BatchItem{},
+	}
+	for p, err := range desk.Each(ctx, name, from) {
+		if err != nil {
+			return doc, err
+		}
+		if len(doc.Items) == limit {
+			next := from + int64(limit)
+			doc.Next = &next
+			break
+		}
+		doc.Items = append(doc.Items, BatchItem{Index: p.Index, ID: p.ID, Key: p.Key, Status: p.Status})
+	}
+	return doc, nil
+}
+
+// awaitBatch waits until no job of a batch is open, or the time is over. It waits for one job after the
+// other, each on the shared subscription: whatever their order, all have ended when the last of these waits has.
+func (a *API) awaitBatch(ctx context.Context, name string, wait time.Duration) error {
+	if wait <= 0 || !a.enterWait() {
+		return nil
+	}
+	defer a.leaveWait()
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, errWaitOver)
+	defer cancel()
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(a.stopping, func() { stop(errStopping) })()
+	for p, err := range batch.New(a.cfg.Batches, a.cfg.Desk).Each(waiting, name, 0) {
+		state := ledger.State(p.Status)
+		for err == nil && (state == ledger.StateQueued || state == ledger.StateRunning) {
+			var e ledger.Entry
+			e, err = a.cfg.Book.Change(waiting, p.ID, state)
+			state = e.State
+		}
+		switch {
+		case waiting.Err() != nil && ctx.Err() == nil, errors.Is(context.Cause(ctx), errWaitOver):
+			return nil // The answer says how far it is.
+		case err != nil && !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, ledger.ErrCorrupt):
+			return err
+		}
+	}
+	return nil
+}

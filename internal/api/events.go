@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/execra/tracefleet/internal/ledger"
+)
+
+// Times of a stream of events.
+const (
+	// commentEvery keeps proxies from closing a stream in which nothing happens.
+	commentEvery = 15 * time.Second
+	eventTimeout = 10 * time.Second
+	streamFor    = time.Hour
+)
+
+// errStreamOver is why a stream ends that has been open for streamFor; the browser connects again.
+var errStreamOver = errors.New("the stream has been open long enough")
+
+// The names of events.
+const (
+	eventQueued   = "queued"
+	eventStarted  = "started"
+	eventFinished = "finished"
+)
+
+// events streams what happens to a job until it has ended.
+func (a *API) events(w http.ResponseWriter, r *http.Request) error {
+	entry, err := a.find(r)
+	if err != nil {
+		return err
+	}
+	seen := r.Header.Get("Last-Event-ID")
+	if entry.State.Terminal() && seen == eventID(eventFinished, entry) {
+		w.WriteHeader(http.StatusNoContent) // the only answer that keeps a browser from connecting again
+		return nil
+	}
+	if !a.enterWait() {
+		return problem(http.StatusServiceUnavailable, "busy", "Too many wait", "Too many requests wait for results; try again.").after(retryRedis)
+	}
+	defer a.leaveWait()
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	s := &stream{w: w, control: http.NewResponseController(w), seen: seen}
+	w.WriteHeader(http.StatusOK)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), streamFor, errStreamOver)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(a.stopping, func() { stop(errStopping) })()
+	// What goes wrong from here on has no status to say so with: the stream ends, and the browser connects again.
+	if err := a.stream(ctx, s, entry); err != nil && ctx.Err() == nil && !errors.Is(err, errClientGone) {
+		a.logFault(r, err)
+	}
+	return nil
+}
+
+// stream tells the state of a job, and each that follows.
+func (a *API) stream(ctx context.Context, s *stream, entry ledger.Entry) error {
+	for {
+		if err := s.tell(entry); err != nil || entry.State.Terminal() {
+			return err
+		}
+		next, err := a.change(ctx, s, entry)
+		if err != nil {
+			return err
+		}
+		entry = next
+	}
+}
+
+// change waits for another state, and sends a comment from time to time.
+func (a *API) change(ctx context.Context, s *stream, entry ledger.Entry) (ledger.Entry, error) {
+	for {
+		slice, cancel := context.WithTimeoutCause(ctx, commentEvery, errWaitOver)
+		next, err := a.cfg.Book.Change(slice, entry.ID, entry.State)
+		over := slice.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			return next, nil
+		case ctx.Err() != nil:
+			return entry, context.Cause(ctx)
+		case !over:
+			return entry, err
+		}
+		if err := s.write(": waiting\n\n"); err != nil {
+			return entry, err
+		}
+	}
+}
+
+// errClientGone means that the client does not take what is sent to it.
+var errClientGone = errors.New("the client has gone")
+
+// stream writes server-sent events.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	seen    string
+	started bool
+}
+
+// tell sends the event of a state, and before the end the start, should it have been too quick to be seen.
+func (s *stream) tell(e ledger.Entry) error {
+	name, at := eventFinished, e.FinishedAt
+	switch {
+	case e.State == ledger.StateQueued:
+		name, at = eventQueued, e.CreatedAt
+	case e.State == ledger.StateRunning:
+		name, at = eventStarted, e.ClaimedAt
+	case !s.started && !e.ClaimedAt.IsZero() && s.seen != eventID(eventStarted, e):
+		if err := s.send(eventStarted, e, string(ledger.StateRunning), nil, e.ClaimedAt); err != nil {
+			return err
+		}
+	}
+	s.started = s.started || name == eventStarted
+	if s.seen != "" && s.seen == eventID(name, e) {
+		s.seen = "" // It was seen before the connection broke.
+		return nil
+	}
+	return s.send(name, e, string(e.State), optional(string(e.Status)), at)
+}
+
+func (s *stream) send(name string, e ledger.Entry, state string, status *string, at time.Time) error {
+	data, err := json.Marshal(EventDocument{ID: e.ID, State: state, Status: status, At: at})
+	if err != nil {
+		return err
+	}
+	return s.write(fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", eventID(name, e), name, data))
+}
+
+// write sends a piece of the stream at once; a client that does not take it in time is gone.
+func (s *stream) write(text string) error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(eventTimeout)) // A test's writer has no deadlines.
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return errClientGone
+	}
+	if err := s.control.Flush(); err != nil {
+		return errClientGone
+	}
+	return nil
+}
+
+// eventID is the same for the same event, also after a break.
+func eventID(name string, e ledger.Entry) string { return fmt.Sprintf("%s-%d", name, e.Fence) }

@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"go.uber.org/zap"
+
+	"github.com/execra/tracefleet/internal/api/access"
+)
+
+// apiPolicy is for answers that are no pages: nothing in them may act, should a browser show them.
+const apiPolicy = "default-src 'none'; frame-ancestors 'none'; sandbox"
+
+// requestFacts go with a request.
+type requestFacts struct {
+	id          string
+	operation   string
+	identity    access.Identity
+	traceparent string
+}
+
+type factsKey struct{}
+
+func facts(r *http.Request) *requestFacts {
+	f, ok := r.Context().Value(factsKey{}).(*requestFacts)
+	if !ok {
+		return &requestFacts{} // a handler that runs outside of frame, in a test
+	}
+	return f
+}
+
+func requestID(r *http.Request) string { return facts(r).id }
+
+// traceparentPattern is the header of W3C Trace Context, version 00 and what later ones begin with.
+var traceparentPattern = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// recorder notes the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes the status.
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes that the status is 200, when nothing was said.
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// frame goes around every request: an id, headers that harden, one log line, a plain answer should a handler panic.
+func (a *API) frame(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f := &requestFacts{id: rand.Text()[:16], operation: "other"}
+		if tp := r.Header.Get("traceparent"); traceparentPattern.MatchString(tp) {
+			f.traceparent = tp
+			w.Header().Set("traceparent", tp)
+		}
+		r = r.WithContext(context.WithValue(r.Context(), factsKey{}, f))
+		harden(w.Header(), f.id)
+		rec := &recorder{ResponseWriter: w}
+		start := time.Now()
+		defer func() {
+			if cause := recover(); cause != nil {
+				if cause == http.ErrAbortHandler {
+					panic(cause) // how a handler drops a connection on purpose
+				}
+				a.cfg.Log.Error("a request handler panicked", zap.String("request_id", f.id), zap.Any("cause", cause), zap.ByteString("stack", debug.Stack()))
+				if rec.status == 0 {
+					a.fail(rec, r, problem(http.StatusInternalServerError, "internal", "Internal error", "The server has a fault; the request id names it in its log."))
+				}
+			}
+			a.done(r, f, rec.status, time.Since(start))
+		}()
+		next.ServeHTTP(rec, r)
+	})
+}
+
+func harden(h http.Header, id string) {
+	h.Set("X-Request-Id", id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+	h.Set("Content-Security-Policy", apiPolicy)
+	h.Set("Cache-Control", "no-store")
+}
+
+// done counts and logs a request. The path is logged as a pattern: an id may say whose job it is.
+func (a *API) done(r *http.Request, f *requestFacts, status int, took time.Duration) {
+	a.metrics.observe(f.operation, status, took)
+	pattern := ""
+	if rc := chi.RouteContext(r.Context()); rc != nil {
+		pattern = rc.RoutePattern()
+	}
+	a.cfg.Log.Debug("request", zap.String("request_id", f.id), zap.String("method", r.Method), zap.String("path", pattern),
+		zap.Int("status", status), zap.Duration("took", took), zap.String("token", f.identity.Name), zap.String("traceparent", f.traceparent))
+}
+
+func (a *API) logFault(r *http.Request, err error) {
+	f := facts(r)
+	a.cfg.Log.Error("request failed", zap.String("request_id", f.id), zap.String("operation", f.operation), zap.Error(err))
+}
+
+// serve runs one operation of the table, after every check that the table asks for.
+func (a *API) serve(o *operation, w http.ResponseWriter, r *http.Request) {
+	f := facts(r)
+	f.operation = o.id
+	if err := a.enter(o, r, f); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	if err := o.run(a, w, r); err != nil {
+		a.fail(w, r, err)
+	}
+}
+
+// enter checks who asks, whether they may, how often they did, and the names of the parameters.
+func (a *API) enter(o *operation, r *http.Request, f *requestFacts) error {
+	identity, err := a.cfg.Guard.Identify(r)
+	if err != nil {
+		return err
+	}
+	f.identity = identity
+	if wait, ok := a.limiters.allow(identity.Name, time.Now()); !ok {
+		return problem(http.StatusTooManyRequests, "rate-limited", "Too many requests",
+			"This token may send %g requests a second.", a.cfg.RatePerSecond).after(wait)
+	}
+	if !identity.May(o.role) {
+		return problem(http.StatusForbidden, "forbidden", "Not allowed", "This needs the role %s, and the token has %s.", o.role, identity.Role)
+	}
+	if o.allTenants && !identity.AllTenants {
+		return problem(http.StatusForbidden, "forbidden", "Not allowed", "This needs a token that is not bound to a tenant.")
+	}
+	return o.knownQuery(r.URL.Query())
+}

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"go.uber.org/zap"
+
+	"github.com/execra/tracefleet/internal/detach"
+)
+
+// Times and sizes of the server.
+const (
+	headerTimeout = 5 * time.Second
+	// bodyTimeout is how long a client may take to send a body.
+	bodyTimeout = 30 * time.Second
+	// idleTimeout is longer than clients keep idle connections, so that these end them, not we.
+	idleTimeout     = 90 * time.Second
+	shutdownTimeout = 15 * time.Second
+	keepAlive       = 15 * time.Second
+	maxHeaderBytes  = 32 << 10
+)
+
+// errStopping is why waits end when the server does.
+var errStopping = errors.New("the server is stopping")
+
+// API serves the fleet over HTTP. It is safe for concurrent use.
+type API struct {
+	cfg        Config
+	operations []operation
+	router     http.Handler
+	document   []byte
+	docsPage   []byte
+	packer     *packer
+	limiters   *limiters
+	logins     *limiters
+	metrics    *metrics
+	waiters    atomic.Int64
+	batchSlots chan struct{}
+
+	// stopping is done when Run is to end: it ends waits early, with what there is to say.
+	stopping context.Context
+	stop     context.CancelCauseFunc
+}
+
+// New returns an API.
+func New(ctx context.Context, cfg Config) (*API, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("api config: %w", err)
+	}
+	a := &API{cfg: cfg, operations: operations(), metrics: newMetrics(cfg.Registerer)}
+	a.limiters = newLimiters(cfg.RatePerSecond, cfg.Burst)
+	a.logins = newLimiters(1, 10)
+	a.batchSlots = make(chan struct{}, batchesAtOnce)
+	a.stopping, a.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	var err error
+	if a.packer, err = newPacker(); err != nil {
+		return nil, err
+	}
+	if a.document, err = Document(cfg.Version); err != nil {
+		return nil, err
+	}
+	if a.docsPage, err = renderDocs(cfg.Version); err != nil {
+		return nil, err
+	}
+	a.router = a.routes()
+	return a, nil
+}
+
+// Handler returns everything that the API serves.
+func (a *API) Handler() http.Handler { return a.router }
+
+func (a *API) routes() http.Handler {
+	r := chi.NewRouter()
+	r.Use(a.frame)
+	for i := range a.operations {
+		o := &a.operations[i]
+		r.MethodFunc(o.method, Prefix+o.path, func(w http.ResponseWriter, r *http.Request) { a.serve(o, w, r) })
+	}
+	r.Get(Prefix+"/openapi.json", a.serveDocument)
+	r.Get("/docs", a.serveDocs)
+	r.Get("/healthz", a.healthz)
+	r.Get("/readyz", a.readyz)
+	a.pages(r)
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		a.fail(w, r, problem(http.StatusNotFound, "no-such-path", "Not found", "There is nothing at this path; see /docs."))
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		p := problem(http.StatusMethodNotAllowed, "method", "Method not allowed", "This path does not know the method; see the Allow header.")
+		p.allow = a.allowed(r.URL.Path)
+		a.fail(w, r, p)
+	})
+	return r
+}
+
+// allowed lists the methods that a path knows.
+func (a *API) allowed(path string) string {
+	routes, ok := a.router.(chi.Routes)
+	if !ok {
+		return ""
+	}
+	allow := ""
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if routes.Match(chi.NewRouteContext(), method, path) {
+			if allow != "" {
+				allow += ", "
+			}
+			allow += method
+		}
+	}
+	return allow
+}
+
+// Server answers on one address.
+type Server struct {
+	api      *API
+	listener net.Listener
+	http     *http.Server
+	tls      *tls.Config
+	log      *zap.Logger
+}
+
+// Listen binds addr (host:port, port 0 picks a free one). At most maxConnections are open at one time; 0 is
+// DefaultMaxConnections. With a TLS configuration connections are encrypted. The caller calls Run, or Close.
+func (a *API) Listen(ctx context.Context, addr string, maxConnections int, secure *tls.Config) (*Server, error) {
+	setDefault(&maxConnections, DefaultMaxConnections)
+	lc := net.ListenConfig{KeepAlive: keepAlive}
+	listener, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API: %w", err)
+	}
+	return &Server{
+		api: a, listener: &boundedListener{Listener: listener, slots: make(chan struct{}, maxConnections), closed: make(chan struct{})},
+		tls: secure, log: a.cfg.Log,
+		http: &http.Server{
+			Handler: a.router, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+			ErrorLog: zap.NewStdLog(a.cfg.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
+		},
+	}, nil
+}
+
+// Addr is the address that is listened on.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Run serves until ctx is done. Then waits end with the state as it is, answers under way finish, and Run
+// returns nil; or the error that made serving impossible.
+func (s *Server) Run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() {
+		if s.tls != nil {
+			s.http.TLSConfig = s.tls
+			served <- s.http.ServeTLS(s.listener, "", "")
+			return
+		}
+		served <- s.http.Serve(s.listener)
+	}()
+	select {
+	case err := <-served:
+		s.api.stop(errStopping)
+		return fmt.Errorf("serve the API: %w", err)
+	case <-ctx.Done():
+	}
+	s.api.cfg.Checks.Drain()
+	s.api.stop(errStopping)
+	stopping, cancel := detach.Context(ctx, shutdownTimeout)
+	defer cancel()
+	err := s.http.Shutdown(stopping)
+	if err != nil {
+		// Who does not read their answer in this time is cut off.
+		err = s.http.Close()
+	}
+	<-served
+	return err
+}
+
+// Close frees the address of a Server that was never run.
+func (s *Server) Close() error {
+	s.api.stop(errStopping)
+	return s.listener.Close()
+}

@@ -1,0 +1,352 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/execra/tracefleet/internal/api/access"
+	"github.com/execra/tracefleet/internal/detach"
+	"github.com/execra/tracefleet/internal/intake"
+	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/ledger"
+)
+
+// traceparentLabel is the label that carries the trace context of a submission.
+const traceparentLabel = "traceparent"
+
+// errWaitOver is why a wait ends whose time is over.
+var errWaitOver = errors.New("the wait is over")
+
+// readBody reads a whole body of at most limit bytes, within bodyTimeout.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // A test's writer has no deadlines.
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	_ = control.SetReadDeadline(time.Time{})
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, err
+	case err != nil:
+		return nil, problem(http.StatusBadRequest, "body", "The body cannot be read", "The body ended early or came too slowly.")
+	}
+	return body, nil
+}
+
+// submission is what a POST asks for.
+type submission struct {
+	job      job.Job
+	callback string
+}
+
+// readSubmission reads one Job document for somebody.
+func (a *API) readSubmission(document []byte, f *requestFacts) (submission, error) {
+	var s submission
+	var err error
+	s.job, err = job.DecodeWith(bytes.NewReader(document), a.cfg.Maxima, map[string]*string{"callback_url": &s.callback})
+	if err != nil {
+		if !utf8.Valid(document) || !json.Valid(document) {
+			return s, malformed(err)
+		}
+		return s, err
+	}
+	if !f.identity.AllTenants {
+		if s.job.Tenant != "" && s.job.Tenant != f.identity.Tenant {
+			return s, invalid("body.tenant", "must be left out, or be the tenant of the token")
+		}
+		s.job.Tenant = f.identity.Tenant
+	}
+	if f.traceparent != "" && s.job.Labels[traceparentLabel] == "" && len(s.job.Labels) < job.MaxLabels {
+		s.job.Labels[traceparentLabel] = f.traceparent
+	}
+	if s.callback != "" {
+		if a.cfg.Hooks == nil {
+			return s, invalid("body.callback_url", "this server sends no webhooks")
+		}
+		if err := a.cfg.Targets.Check(s.callback); err != nil {
+			return s, invalid("body.callback_url", err.Error())
+		}
+	}
+	return s, nil
+}
+
+// malformed is for a body that is no JSON at all.
+func malformed(err error) error {
+	p := problem(http.StatusBadRequest, "malformed", "Not JSON", "The body is not a JSON document in UTF-8.")
+	var faults *job.ValidationError
+	if errors.As(err, &faults) && len(faults.Fields) > 0 {
+		// The reader says at which line and column; it quotes one character at most.
+		p.at("body", faults.Fields[0].Message)
+	}
+	return p
+}
+
+// submit takes one job in and, if asked, waits for it.
+func (a *API) submit(w http.ResponseWriter, r *http.Request) error {
+	wait, preferred, err := parseWait(r)
+	if err != nil {
+		return err
+	}
+	if err := media(r, "application/json"); err != nil {
+		return err
+	}
+	body, err := readBody(w, r, job.MaxDocumentBytes)
+	if err != nil {
+		return err
+	}
+	s, err := a.readSubmission(body, facts(r))
+	if err != nil {
+		return err
+	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		switch {
+		case s.job.ID != "" && s.job.ID != key:
+			return invalid("header.Idempotency-Key", "must be the same as the body's id, or one of them must be left out")
+		case !job.ValidID(key):
+			return invalid("header.Idempotency-Key", "must be an id: letters, digits and . _ : -")
+		}
+		s.job.ID = key
+	}
+	id, existed, err := a.take(r.Context(), s)
+	if err != nil {
+		return err
+	}
+	if existed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	if preferred {
+		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	}
+	return a.submitted(w, r, id, wait)
+}
+
+// take hands one job in. Its callback is kept first: it is better to have one whose job never comes than to miss the end.
+func (a *API) take(ctx context.Context, s submission) (id string, existed bool, err error) {
+	kept := false
+	if s.callback != "" {
+		if s.job.ID == "" {
+			s.job.ID = job.NewID(time.Now())
+		}
+		existing, err := a.cfg.Hooks.Register(ctx, s.job.ID, s.callback, s.job.Labels[traceparentLabel])
+		if err != nil {
+			return "", false, err
+		}
+		if existing != "" && existing != s.callback {
+			return "", false, invalid("body.callback_url", "the job has another callback already")
+		}
+		kept = existing == ""
+	}
+	id, existed, err = a.cfg.Desk.Submit(ctx, s.job)
+	var unqueued *intake.QueueError
+	if errors.As(err, &unqueued) {
+		return id, existed, nil // It is stored, and the fleet will queue it.
+	}
+	if err != nil && kept {
+		ctx, cancel := detach.Context(ctx, retryRedis)
+		defer cancel()
+		_ = a.cfg.Hooks.Forget(ctx, s.job.ID) // What stays is dropped when it is looked at.
+	}
+	return id, existed, err
+}
+
+// submitted answers a submission: with the result when it is there within the wait.
+func (a *API) submitted(w http.ResponseWriter, r *http.Request, id string, wait time.Duration) error {
+	result, err := a.await(r.Context(), id, wait)
+	if err != nil {
+		return err
+	}
+	entry, err := a.cfg.Desk.Get(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	doc := document(entry)
+	w.Header().Set("Location", doc.Links.Self)
+	if result != nil {
+		return a.answerResult(w, r, http.StatusOK, doc, result)
+	}
+	w.Header().Set("Retry-After", "1")
+	return a.answer(w, r, http.StatusAccepted, doc)
+}
+
+// await waits for a result; it is nil when the time is over, when the server is stopping, or when too many wait already.
+func (a *API) await(ctx context.Context, id string, wait time.Duration) (*job.Result, error) {
+	if wait <= 0 || !a.enterWait() {
+		return nil, nil
+	}
+	defer a.leaveWait()
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, errWaitOver)
+	defer cancel()
+	stopping, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(a.stopping, func() { stop(errStopping) })()
+	r, err := a.cfg.Desk.Wait(stopping, id)
+	switch {
+	case errors.Is(err, errWaitOver), errors.Is(err, errStopping):
+		return nil, nil
+	case err != nil && errors.Is(context.Cause(stopping), errWaitOver):
+		return nil, nil // The time was over while Redis was asked.
+	case err != nil:
+		return nil, err
+	}
+	return &r, nil
+}
+
+// enterWait counts one more who waits, unless there are too many.
+func (a *API) enterWait() bool {
+	n := a.waiters.Add(1)
+	if n > int64(a.cfg.MaxWaiters) {
+		a.waiters.Add(-1)
+		return false
+	}
+	a.metrics.waiters.Set(float64(n))
+	return true
+}
+
+func (a *API) leaveWait() { a.metrics.waiters.Set(float64(a.waiters.Add(-1))) }
+
+// find returns the entry of the job in the path, if it is the caller's business.
+func (a *API) find(r *http.Request) (ledger.Entry, error) {
+	id, err := pathID(r)
+	if err != nil {
+		return ledger.Entry{}, err
+	}
+	e, err := a.cfg.Desk.Get(r.Context(), id)
+	if err != nil && !(errors.Is(err, ledger.ErrCorrupt) && visible(facts(r).identity, e)) {
+		if errors.Is(err, ledger.ErrCorrupt) {
+			return e, notFound("trace")
+		}
+		return e, err
+	}
+	if !visible(facts(r).identity, e) {
+		return e, notFound("trace")
+	}
+	return e, err
+}
+
+func visible(who access.Identity, e ledger.Entry) bool { return who.Sees(e.Tenant) }
+
+// get answers with the state of a job, and its result when there is one.
+func (a *API) get(w http.ResponseWriter, r *http.Request) error {
+	wait, preferred, err := parseWait(r)
+	if err != nil {
+		return err
+	}
+	entry, err := a.find(r)
+	if err != nil {
+		return err
+	}
+	var result *job.Result
+	if !entry.State.Terminal() {
+		if preferred {
+			w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+		}
+		if result, err = a.await(r.Context(), entry.ID, wait); err != nil {
+			return err
+		}
+		if wait > 0 {
+			if entry, err = a.cfg.Desk.Get(r.Context(), entry.ID); err != nil {
+				return err
+			}
+		}
+	}
+	format := r.URL.Query().Get("format")
+	if entry.State.Terminal() {
+		tag := fmt.Sprintf(`W/"%s-%d-%d-%s"`, entry.ID, entry.Fence, entry.FinishedAt.UnixMilli(), format)
+		w.Header().Set("ETag", tag)
+		w.Header().Set("Cache-Control", "private, no-cache")
+		if r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+		if result == nil {
+			loaded, err := a.cfg.Desk.Result(r.Context(), entry.ID)
+			if err != nil {
+				return err
+			}
+			result = &loaded
+		}
+	}
+	if format != "" && format != "json" {
+		return a.convert(w, r, entry.ID, format, result)
+	}
+	if result == nil {
+		w.Header().Set("Retry-After", "1")
+		return a.answer(w, r, http.StatusOK, document(entry))
+	}
+	return a.answerResult(w, r, http.StatusOK, document(entry), result)
+}
+
+// answerResult writes a TraceDocument with the result as package job encodes it.
+func (a *API) answerResult(w http.ResponseWriter, r *http.Request, status int, doc TraceDocument, result *job.Result) error {
+	encoded, err := job.EncodeResult(*result)
+	if err != nil {
+		return err
+	}
+	doc.Result = nil
+	head, err := encode(doc)
+	if err != nil {
+		return err
+	}
+	head = bytes.TrimSuffix(bytes.TrimSpace(head), []byte("}"))
+	body := make([]byte, 0, len(head)+len(encoded)+16)
+	body = append(append(append(append(body, head...), `,"result":`...), encoded...), "}\n"...)
+	a.write(w, r, status, "application/json", body)
+	return nil
+}
+
+// input answers with the job that was submitted.
+func (a *API) input(w http.ResponseWriter, r *http.Request) error {
+	entry, err := a.find(r)
+	if err != nil {
+		return err
+	}
+	j, err := a.cfg.Book.Input(r.Context(), entry.ID)
+	if err != nil {
+		return err
+	}
+	j.ID = entry.ID
+	return a.answer(w, r, http.StatusOK, j)
+}
+
+// cancel cancels a job.
+func (a *API) cancel(w http.ResponseWriter, r *http.Request) error {
+	entry, err := a.find(r)
+	if err != nil {
+		return err
+	}
+	state, err := a.cfg.Desk.Cancel(r.Context(), entry.ID)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if state == ledger.StateRunning {
+		status = http.StatusAccepted
+		w.Header().Set("Retry-After", "1")
+	}
+	if entry, err = a.cfg.Desk.Get(r.Context(), entry.ID); err != nil {
+		return err
+	}
+	return a.answer(w, r, status, document(entry))
+}
+
+// limits answers with what a job may ask for.
+func (a *API) limits(w http.ResponseWriter, r *http.Request) error {
+	queues := []string{}
+	for _, q := range job.Queues() {
+		queues = append(queues, string(q))
+	}
+	return a.answer(w, r, http.StatusOK, LimitsDocument{
+		Minimum: job.MinLimits(), Default: job.DefaultLimits().Clamp(a.cfg.Maxima), Maximum: a.cfg.Maxima,
+		Queues: queues, Languages: []string{job.LanguagePython}, MaxDocumentBytes: job.MaxDocumentBytes,
+		MaxSourceBytes: job.MaxSourceBytes, MaxFiles: job.MaxFiles, MaxStdinBytes: job.MaxStdinBytes, MaxWaitS: int64(MaxWait / time.Second),
+		SandboxNotice: job.SandboxNotice, Webhooks: a.cfg.Hooks != nil && a.cfg.Targets.Enabled(), Role: facts(r).identity.Role.String(),
+	})
+}

@@ -1,0 +1,187 @@
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// State is where a delivery stands.
+type State string
+
+// The states. The last two are final until somebody asks for a replay.
+const (
+	StateWaiting   State = "waiting" // for the job to end
+	StateSending   State = "sending" // or to be tried again
+	StateDelivered State = "delivered"
+	StateFailed    State = "failed"
+)
+
+// Delivery is the callback of one job.
+type Delivery struct {
+	JobID string `json:"id"`
+	// EventID stays the same over all attempts and replays.
+	EventID     string `json:"event_id"`
+	URL         string `json:"url"`
+	Traceparent string `json:"-"`
+	State       State  `json:"state"`
+	Attempts    int    `json:"attempts"`
+	// LastStatus is the last answer's HTTP status, 0 when there was none; LastError says why an attempt failed.
+	LastStatus int    `json:"last_status"`
+	LastError  string `json:"last_error"`
+	// NextAt is when the next attempt is due; nil when there is none.
+	NextAt *time.Time `json:"next_at"`
+}
+
+// ErrNotFound means that the job has no callback, or that it is forgotten.
+var ErrNotFound = errors.New("the job has no webhook")
+
+// How long a delivery is remembered: while its job is open, and once it is done.
+const (
+	waitingTTL = 8 * 24 * time.Hour
+	doneTTL    = 24 * time.Hour
+)
+
+// lookAgain is when a delivery whose job has not ended is looked at without having been told.
+const lookAgain = time.Minute
+
+const dueKey = "tf:{webhooks}:due"
+
+func deliveryKey(id string) string { return "tf:{webhooks}:job:" + id }
+
+const luaNow = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function ms(n) return string.format('%.0f', n) end
+`
+
+// registerScript: KEYS delivery, due; ARGV id, url, event, traceparent, look again ms, ttl. The first callback of a job stays.
+var registerScript = redis.NewScript(luaNow + `
+if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('HGET', KEYS[1], 'url') end
+redis.call('HSET', KEYS[1], 'url', ARGV[2], 'event', ARGV[3], 'traceparent', ARGV[4], 'state', 'waiting', 'attempts', '0')
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
+redis.call('ZADD', KEYS[2], ms(now + ARGV[5]), ARGV[1])
+return ''
+`)
+
+// endedScript: KEYS delivery, due; ARGV id. A job with a callback has ended: look at once.
+var endedScript = redis.NewScript(luaNow + `
+if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 0 end
+if redis.call('HGET', KEYS[1], 'state') ~= 'waiting' then return 0 end
+redis.call('ZADD', KEYS[2], ms(now), ARGV[1])
+return 1
+`)
+
+// takeScript: KEYS due; ARGV limit, lease ms. What is taken is due again when the lease ends, should the taker die.
+var takeScript = redis.NewScript(luaNow + `
+local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms(now), 'LIMIT', 0, ARGV[1])
+for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], ms(now + ARGV[2]), id) end
+return ids
+`)
+
+// settleScript: KEYS delivery, due; ARGV id, state, attempts, status, error, delay ms (0: done), ttl.
+var settleScript = redis.NewScript(luaNow + `
+if redis.call('EXISTS', KEYS[1]) == 0 then
+	redis.call('ZREM', KEYS[2], ARGV[1])
+	return 0
+end
+redis.call('HSET', KEYS[1], 'state', ARGV[2], 'attempts', ARGV[3], 'status', ARGV[4], 'error', ARGV[5])
+redis.call('PEXPIRE', KEYS[1], ARGV[7])
+if ARGV[6] == '0' then
+	redis.call('ZREM', KEYS[2], ARGV[1])
+else
+	redis.call('ZADD', KEYS[2], ms(now + ARGV[6]), ARGV[1])
+end
+return 1
+`)
+
+// Store keeps deliveries in Redis. It is safe for concurrent use.
+type Store struct{ rdb redis.UniversalClient }
+
+// NewStore returns a Store over rdb, which stays the caller's to close.
+func NewStore(rdb redis.UniversalClient) *Store { return &Store{rdb: rdb} }
+
+// Register keeps a callback for a job, once: of a job that has one already the URL is returned, and nothing changes.
+func (s *Store) Register(ctx context.Context, id, url, traceparent string) (existing string, err error) {
+	existing, err = registerScript.Run(ctx, s.rdb, []string{deliveryKey(id), dueKey}, id, url, "evt_"+rand.Text(), traceparent,
+		lookAgain.Milliseconds(), waitingTTL.Milliseconds()).Text()
+	if err != nil {
+		return "", fmt.Errorf("register webhook of %s: %w", id, err)
+	}
+	return existing, nil
+}
+
+// Forget takes a callback out again whose job was not taken in.
+func (s *Store) Forget(ctx context.Context, id string) error {
+	if err := s.rdb.Del(ctx, deliveryKey(id)).Err(); err != nil {
+		return fmt.Errorf("forget webhook of %s: %w", id, err)
+	}
+	_ = s.rdb.ZRem(ctx, dueKey, id).Err() // What stays in the index goes when it is looked at.
+	return nil
+}
+
+// Get returns the delivery of a job.
+// Errors: ErrNotFound.
+func (s *Store) Get(ctx context.Context, id string) (Delivery, error) {
+	h, err := s.rdb.HGetAll(ctx, deliveryKey(id)).Result()
+	if err != nil {
+		return Delivery{}, fmt.Errorf("read webhook of %s: %w", id, err)
+	}
+	if len(h) == 0 {
+		return Delivery{}, fmt.Errorf("webhook of %s: %w", id, ErrNotFound)
+	}
+	d := Delivery{JobID: id, EventID: h["event"], URL: h["url"], Traceparent: h["traceparent"], State: State(h["state"]), LastError: h["error"]}
+	d.Attempts, _ = strconv.Atoi(h["attempts"]) // written by a script of ours
+	d.LastStatus, _ = strconv.Atoi(h["status"])
+	if d.State == StateWaiting || d.State == StateSending {
+		if score, err := s.rdb.ZScore(ctx, dueKey, id).Result(); err == nil {
+			at := time.UnixMilli(int64(score)).UTC()
+			d.NextAt = &at
+		}
+	}
+	return d, nil
+}
+
+// Replay makes a delivery due at once, with all its attempts before it.
+// Errors: ErrNotFound.
+func (s *Store) Replay(ctx context.Context, id string) (Delivery, error) {
+	d, err := s.Get(ctx, id)
+	if err != nil {
+		return d, err
+	}
+	if d.State == StateWaiting {
+		return d, nil // It is sent when the job ends.
+	}
+	d.State, d.Attempts, d.LastError = StateSending, 0, ""
+	return d, s.settle(ctx, d, time.Millisecond)
+}
+
+// ended makes the delivery of a job due, if it has one that waits.
+func (s *Store) ended(ctx context.Context, id string) (bool, error) {
+	n, err := endedScript.Run(ctx, s.rdb, []string{deliveryKey(id), dueKey}, id).Int()
+	return n == 1, err
+}
+
+// take leases up to limit deliveries that are due.
+func (s *Store) take(ctx context.Context, limit int, lease time.Duration) ([]string, error) {
+	return takeScript.Run(ctx, s.rdb, []string{dueKey}, limit, lease.Milliseconds()).StringSlice()
+}
+
+// settle writes the outcome of an attempt; a delay of 0 means that there will be no other.
+func (s *Store) settle(ctx context.Context, d Delivery, delay time.Duration) error {
+	ttl := waitingTTL
+	if delay == 0 {
+		ttl = doneTTL
+	}
+	err := settleScript.Run(ctx, s.rdb, []string{deliveryKey(d.JobID), dueKey}, d.JobID, string(d.State), d.Attempts,
+		d.LastStatus, d.LastError, delay.Milliseconds(), ttl.Milliseconds()).Err()
+	if err != nil {
+		return fmt.Errorf("write webhook of %s: %w", d.JobID, err)
+	}
+	return nil
+}
