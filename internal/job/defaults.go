@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -20,15 +21,15 @@ func DefaultTrace() TraceOptions {
 // is taken as it is, because 0 is a legal file_bytes and trace_events. The ID
 // stays empty: whoever submits the job picks one.
 func (j Job) Normalize() Job {
-	setDefault(&j.Language, LanguagePython)
-	setDefault(&j.Entrypoint, DefaultEntrypoint)
-	setDefault(&j.Queue, QueueDefault)
-	setDefault(&j.RetentionS, DefaultRetentionS)
-	setDefault(&j.Limits, DefaultLimits())
+	j.Language = cmp.Or(j.Language, LanguagePython)
+	j.Entrypoint = cmp.Or(j.Entrypoint, DefaultEntrypoint)
+	j.Queue = cmp.Or(j.Queue, QueueDefault)
+	j.RetentionS = cmp.Or(j.RetentionS, DefaultRetentionS)
+	j.Limits = cmp.Or(j.Limits, DefaultLimits())
 	if j.Trace.Mode == "" && !j.Trace.Values && len(j.Trace.Include) == 0 {
 		j.Trace = DefaultTrace()
 	}
-	setDefault(&j.Trace.Mode, TraceFull)
+	j.Trace.Mode = cmp.Or(j.Trace.Mode, TraceFull)
 	if len(j.Trace.Include) == 0 {
 		j.Trace.Include = []string{"."}
 	}
@@ -37,13 +38,6 @@ func (j Job) Normalize() Job {
 	j.Files = cloneMap(j.Files)
 	j.Labels = cloneMap(j.Labels)
 	return j
-}
-
-func setDefault[T comparable](to *T, value T) {
-	var zero T
-	if *to == zero {
-		*to = value
-	}
 }
 
 // cloneMap never returns nil: a missing map and an empty one are the same document.

@@ -4,7 +4,8 @@ import "time"
 
 // Limits bounds one run. All fields are integers in the unit of their name.
 type Limits struct {
-	WallMS      int64 `json:"wall_ms"`
+	WallMS int64 `json:"wall_ms"`
+	// CPUMS is processor time, summed over all processes of the job.
 	CPUMS       int64 `json:"cpu_ms"`
 	MemoryBytes int64 `json:"memory_bytes"`
 	// OutputBytes is the cap of each of stdout and stderr.
@@ -18,9 +19,6 @@ type Limits struct {
 
 // Wall is the wall-clock limit.
 func (l Limits) Wall() time.Duration { return time.Duration(l.WallMS) * time.Millisecond }
-
-// CPU is the limit on processor time, summed over all processes of the job.
-func (l Limits) CPU() time.Duration { return time.Duration(l.CPUMS) * time.Millisecond }
 
 // DefaultLimits are the limits of a Job that names none.
 func DefaultLimits() Limits {

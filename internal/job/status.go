@@ -55,9 +55,6 @@ func Statuses() []Status {
 // Valid tells whether s is in the closed list.
 func (s Status) Valid() bool { return slices.Contains(Statuses(), s) }
 
-// PlatformFault tells whether the fleet, not the program, is to blame.
-func (s Status) PlatformFault() bool { return s == StatusSystemError }
-
 // Abnormal tells whether the program was not left to end in its own way:
 // Result.Error says why, and there is no return code.
 func (s Status) Abnormal() bool {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -41,10 +42,10 @@ type Config struct {
 
 // WithDefaults returns c with every field filled in but Worker.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Maxima, job.MaxLimits())
-	setDefault(&c.LaunchTimeout, DefaultLaunchTimeout)
-	setDefault(&c.RunGrace, DefaultRunGrace)
-	setDefault(&c.StoreTimeout, DefaultStoreTimeout)
+	c.Maxima = cmp.Or(c.Maxima, job.MaxLimits())
+	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, DefaultLaunchTimeout)
+	c.RunGrace = cmp.Or(c.RunGrace, DefaultRunGrace)
+	c.StoreTimeout = cmp.Or(c.StoreTimeout, DefaultStoreTimeout)
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
 	}
@@ -67,14 +68,7 @@ func (c Config) Validate() error {
 	check(c.RunGrace > 0, "RunGrace: must be more than 0")
 	check(c.StoreTimeout > 0, "StoreTimeout: must be more than 0")
 	if err := c.Maxima.Validate(job.MaxLimits()); err != nil {
-		errs = append(errs, fmt.Errorf("%s: %w", "Maxima", err))
+		errs = append(errs, fmt.Errorf("the field Maxima: %w", err))
 	}
 	return errors.Join(errs...)
-}
-
-func setDefault[T comparable](to *T, value T) {
-	var zero T
-	if *to == zero {
-		*to = value
-	}
 }

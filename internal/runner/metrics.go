@@ -23,7 +23,7 @@ type Metrics struct {
 	seconds   *prometheus.HistogramVec // phase
 	overshoot prometheus.Histogram
 	cut       prometheus.Counter
-	untold    prometheus.Counter
+	panics    prometheus.Counter
 }
 
 // NewMetrics makes the metrics and registers them with reg, unless it is nil.
@@ -44,7 +44,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: name("results_cut_total"), Help: "Results that were cut to fit their size limit.",
 		}),
-		untold: prometheus.NewCounter(prometheus.CounterOpts{
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: name("trace_panics_total"), Help: "Traces that made their decoder panic. Each is a bug.",
 		}),
 	}
@@ -52,7 +52,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		m.jobs.WithLabelValues(string(s))
 	}
 	if reg != nil {
-		reg.MustRegister(m.jobs, m.seconds, m.overshoot, m.cut, m.untold)
+		reg.MustRegister(m.jobs, m.seconds, m.overshoot, m.cut, m.panics)
 	}
 	return m
 }

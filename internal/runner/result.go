@@ -102,7 +102,7 @@ func (a *attempt) testify(r *job.Result, rec trace.Recording) {
 func (a *attempt) decode(o sandbox.Outcome) (rec trace.Recording) {
 	defer func() {
 		if p := recover(); p != nil {
-			a.cfg.Metrics.untold.Inc()
+			a.cfg.Metrics.panics.Inc()
 			a.log.Error("the trace decoder panicked", zap.String("panic", fmt.Sprint(p)), zap.ByteString("stack", debug.Stack()))
 			rec = trace.Recording{Notes: []string{noteUndecoded}}
 		}

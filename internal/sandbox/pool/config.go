@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -56,22 +57,20 @@ type Config struct {
 
 // WithDefaults returns a copy of c in which every field left zero has its default.
 func (c Config) WithDefaults() Config {
-	setInt(&c.Concurrency, 1)
-	setInt(&c.Warm, c.Concurrency)
-	setInt(&c.Slots, c.keep()+2*c.Concurrency)
-	setInt(&c.MaxLaunching, min(max(8, 2*runtime.GOMAXPROCS(0)), c.Slots))
-	if c.Class == (job.Limits{}) {
-		c.Class = job.DefaultLimits()
-	}
-	setDuration(&c.MaxIdle, 10*time.Minute)
-	setDuration(&c.MaxWait, time.Minute)
-	setDuration(&c.LaunchTimeout, 2*time.Minute)
-	setDuration(&c.Quiet, 50*time.Millisecond)
-	setDuration(&c.MinBackoff, 250*time.Millisecond)
-	setDuration(&c.MaxBackoff, 30*time.Second)
-	setDuration(&c.MinRetry, 5*time.Second)
-	setDuration(&c.MaxRetry, 5*time.Minute)
-	setDuration(&c.DrainTimeout, 30*time.Second)
+	c.Concurrency = cmp.Or(c.Concurrency, 1)
+	c.Warm = cmp.Or(c.Warm, c.Concurrency)
+	c.Slots = cmp.Or(c.Slots, c.keep()+2*c.Concurrency)
+	c.MaxLaunching = cmp.Or(c.MaxLaunching, min(max(8, 2*runtime.GOMAXPROCS(0)), c.Slots))
+	c.Class = cmp.Or(c.Class, job.DefaultLimits())
+	c.MaxIdle = cmp.Or(c.MaxIdle, 10*time.Minute)
+	c.MaxWait = cmp.Or(c.MaxWait, time.Minute)
+	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, 2*time.Minute)
+	c.Quiet = cmp.Or(c.Quiet, 50*time.Millisecond)
+	c.MinBackoff = cmp.Or(c.MinBackoff, 250*time.Millisecond)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, 30*time.Second)
+	c.MinRetry = cmp.Or(c.MinRetry, 5*time.Second)
+	c.MaxRetry = cmp.Or(c.MaxRetry, 5*time.Minute)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
 	return c
 }
 
@@ -112,16 +111,4 @@ func (c Config) Validate() error {
 		bad("max_retry %v: want at least min_retry, %v", c.MaxRetry, c.MinRetry)
 	}
 	return errors.Join(errs...)
-}
-
-func setInt(field *int, value int) {
-	if *field == 0 {
-		*field = value
-	}
-}
-
-func setDuration(field *time.Duration, value time.Duration) {
-	if *field == 0 {
-		*field = value
-	}
 }
