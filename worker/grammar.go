@@ -40,11 +40,13 @@ type settings struct {
 	Engine  string `enum:"docker" default:"docker" placeholder:"NAME" help:"What runs the sandboxes: ${enum}."`
 	Image   string `default:"tracefleet/sandbox:latest" placeholder:"IMAGE" help:"Sandbox image (${default})."`
 	Runtime string `placeholder:"NAME" help:"OCI runtime, by the engine's name for it, such as runc or runsc; the engine's default when left out."`
+	Digest  string `name:"image-digest" placeholder:"SHA256" help:"Refuse to start unless the sandbox image is this one, such as sha256:5f70…"`
 	Fleet   string `default:"tracefleet" placeholder:"NAME" help:"Marks this fleet's containers; workers that share an engine and belong together share it (${default})."`
 	Name    string `placeholder:"NAME" help:"Name of this worker, unique in its fleet; host name and process id when left out."`
 
 	Concurrency int          `default:"0" placeholder:"N" help:"Jobs at the same time; the number of processors when left out."`
 	Warm        *int         `placeholder:"N" help:"Sandboxes kept ready before their job is known; as many as --concurrency when left out, 0 for none."`
+	Budget      cli.Size     `default:"0" placeholder:"SIZE" help:"Memory for all jobs together, by their limits; four fifths of the host's when left out."`
 	Metrics     string       `placeholder:"ADDR" help:"Serve /metrics, /healthz and /readyz here, such as 127.0.0.1:9464; off when left out."`
 	Grace       cli.Duration `default:"30s" placeholder:"TIME" help:"How long running jobs may go on when the worker is told to stop (${default})."`
 	Retention   cli.Duration `default:"1h" placeholder:"TIME" help:"How long the queue's own pages show a finished task (${default}); results have the job's own retention."`

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 	"github.com/execra/tracefleet/internal/queue"
 	"github.com/execra/tracefleet/internal/reconcile"
 	"github.com/execra/tracefleet/internal/runner"
+	"github.com/execra/tracefleet/internal/sandbox/budget"
 	"github.com/execra/tracefleet/internal/sandbox/docker"
 	"github.com/execra/tracefleet/internal/sandbox/pool"
 )
@@ -49,6 +51,12 @@ func (*runCmd) Run(s *session) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
+	if err := s.checkDigest(engine.Facts()); err != nil {
+		return err
+	}
+	if maxima, err = s.fitBudget(maxima, engine.Facts().MemoryBytes, log); err != nil {
+		return err
+	}
 	return s.work(parts{redis: server, engine: engine, maxima: maxima, metrics: metrics, log: log})
 }
 
@@ -69,7 +77,7 @@ func (s *session) work(p parts) error {
 	}
 	defer func() { _ = book.Close() }() // its goroutine only waits for messages
 	queueConfig := queue.Config{
-		Concurrency: s.concurrency(), DrainGrace: time.Duration(s.Grace), Retention: time.Duration(s.Retention),
+		Concurrency: s.concurrency(), Unavailable: p.engine.Quarantined, DrainGrace: time.Duration(s.Grace), Retention: time.Duration(s.Retention),
 		Metrics: queue.NewMetrics(p.metrics), Log: p.log,
 	}
 	producer, err := queue.NewProducer(p.redis.client, queueConfig)
@@ -80,7 +88,13 @@ func (s *session) work(p parts) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := runner.New(book, sandboxes, runner.Config{
+	launcher, err := budget.New(sandboxes, budget.Config{
+		Bytes: int64(s.Budget), Quarantined: p.engine.Quarantined, Metrics: budget.NewMetrics(p.metrics),
+	})
+	if err != nil {
+		return err
+	}
+	jobs, err := runner.New(book, launcher, runner.Config{
 		Worker: s.workerName(), Maxima: p.maxima, Metrics: runner.NewMetrics(p.metrics), Log: p.log,
 	})
 	if err != nil {
@@ -94,7 +108,11 @@ func (s *session) work(p parts) error {
 	if err != nil {
 		return err
 	}
-	checks, err := readiness(p.redis.client, p.engine)
+	keepers, err := s.keepers(p, book, producer)
+	if err != nil {
+		return err
+	}
+	checks, err := readiness(p.redis.client, p.engine, s.concurrency())
 	if err != nil {
 		return err
 	}
@@ -104,6 +122,7 @@ func (s *session) work(p parts) error {
 		p.redis.run,
 		func(ctx context.Context) error { return reap(ctx, p.engine, p.log) },
 	}
+	beside = append(beside, keepers...)
 	if s.Metrics != "" {
 		server, err := ops.Listen(s.ctx, s.Metrics, p.metrics, checks, p.log)
 		if err != nil {
@@ -120,13 +139,19 @@ func (s *session) work(p parts) error {
 const checkTimeout = 5 * time.Second
 
 // readiness says when this worker can take jobs.
-func readiness(rdb redis.UniversalClient, engine *docker.Engine) (*ops.Checks, error) {
+func readiness(rdb redis.UniversalClient, engine *docker.Engine, slots int) (*ops.Checks, error) {
 	checks := &ops.Checks{}
 	return checks, errors.Join(
 		checks.Add("redis", checkTimeout, func(ctx context.Context) error { return rdb.Ping(ctx).Err() }),
 		checks.Add("engine", checkTimeout, func(ctx context.Context) error {
 			_, err := engine.Remaining(ctx)
 			return err
+		}),
+		checks.Add("slots", checkTimeout, func(context.Context) error {
+			if n := engine.Quarantined(); n >= slots {
+				return fmt.Errorf("%d sandboxes could not be proven gone and take all %d slots; look at the engine", n, slots)
+			}
+			return nil
 		}),
 	)
 }

@@ -103,7 +103,7 @@ func layers() []Layer {
 		},
 		{
 			Name: "adapters", Packages: []string{
-				"internal/sandbox/docker", "internal/sandbox/pool", "internal/sandbox/fake", "internal/sandbox/sandboxtest",
+				"internal/sandbox/docker", "internal/sandbox/pool", "internal/sandbox/budget", "internal/sandbox/fake", "internal/sandbox/sandboxtest",
 				"internal/queue", "internal/ledger", "internal/session", "internal/render", "internal/redistest",
 			},
 			Reason: "an adapter knows one outside system; what joins two of them belongs above",

@@ -16,6 +16,8 @@ import (
 const (
 	// ReasonDraining given to Release leaves the attempt uncounted: the worker is going away.
 	ReasonDraining = "draining"
+	// ReasonNoRoom given to Release leaves the attempt uncounted: the worker had no memory for the job.
+	ReasonNoRoom = "no_room"
 	// ClassLost is an attempt whose worker went away without a word.
 	ClassLost = "lost"
 	// ClassPoison is a job that took too many workers with it.
@@ -91,12 +93,12 @@ func (l *Ledger) Heartbeat(ctx context.Context, id string, fence int64) (cancele
 }
 
 // Release gives a claimed job back, to be claimed again. The caller sees to it that the queue delivers it
-// again. reason is an error class, for the history; with ReasonDraining the attempt is not counted. A
+// again. reason is an error class, for the history; with ReasonDraining or ReasonNoRoom the attempt is not counted. A
 // repetition does nothing.
 // Errors: ErrFenced; ErrTerminal never: a claim of a terminal job is fenced; ErrNotFound.
 func (l *Ledger) Release(ctx context.Context, id string, fence int64, reason string) error {
 	counted := 1
-	if reason == ReasonDraining {
+	if reason == ReasonDraining || reason == ReasonNoRoom {
 		counted = 0
 	}
 	got, err := releaseScript.Run(ctx, l.rdb, jobKeys(id), fence, word(reason), l.cfg.OpenTTL.Milliseconds(), counted).Slice()

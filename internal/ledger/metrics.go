@@ -34,7 +34,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		created:  counter("jobs_created_total", "Jobs accepted."),
 		refused:  vec("jobs_refused_total", "reason", "Jobs refused for lack of room: queue, tenant or memory."),
 		finished: vec("jobs_finished_total", "status", "Results stored, by status."),
-		released: vec("claims_released_total", "reason", "Claims given back for another attempt: draining or failed."),
+		released: vec("claims_released_total", "reason", "Claims given back for another attempt: draining, no_room or failed."),
 		lost:     counter("claims_lost_total", "Claims taken away from workers that were gone."),
 		buried:   counter("jobs_buried_total", "Jobs put into the dead letters."),
 		requeued: counter("dead_letters_requeued_total", "Dead letters that were queued again."),
@@ -49,6 +49,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, reason := range []FullReason{FullQueue, FullTenant, FullMemory} {
 		m.refused.WithLabelValues(string(reason))
 	}
+	for _, reason := range []string{ReasonDraining, ReasonNoRoom, "failed"} {
+		m.released.WithLabelValues(reason)
+	}
 	for _, s := range job.Statuses() {
 		m.finished.WithLabelValues(string(s))
 	}
@@ -60,7 +63,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 // releaseLabel keeps the labels of released a closed set.
 func releaseLabel(reason string) string {
-	if reason == ReasonDraining {
+	if reason == ReasonDraining || reason == ReasonNoRoom {
 		return reason
 	}
 	return "failed"

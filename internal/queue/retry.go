@@ -31,6 +31,8 @@ const (
 	ClassDraining Class = "draining"
 	// ClassBusy: another worker holds the job, or this one has no slot. Not an attempt.
 	ClassBusy Class = "busy"
+	// ClassNoRoom: this worker's host had no memory for the job for a while. Not an attempt.
+	ClassNoRoom Class = "no_room"
 	// ClassLost: asynq lost track of the task or of its worker. Not an attempt here: the ledger counts how
 	// often a job is lost and buries it.
 	ClassLost Class = "lost"
@@ -39,7 +41,7 @@ const (
 // Classes are all classes.
 func Classes() []Class {
 	return []Class{
-		ClassEngine, ClassSandbox, ClassStore, ClassPanic, ClassInternal, ClassPermanent, ClassDraining, ClassBusy, ClassLost,
+		ClassEngine, ClassSandbox, ClassStore, ClassPanic, ClassInternal, ClassPermanent, ClassDraining, ClassBusy, ClassNoRoom, ClassLost,
 	}
 }
 
@@ -62,7 +64,7 @@ func RuleOf(c Class) Rule {
 		return Rule{}
 	case ClassDraining:
 		return Rule{Retry: true}
-	case ClassBusy:
+	case ClassBusy, ClassNoRoom:
 		return Rule{Retry: true, Base: 5 * time.Second, Max: 5 * time.Second}
 	case ClassLost:
 		return Rule{Retry: true, Base: time.Second, Max: time.Second}

@@ -170,6 +170,9 @@ func (a *attempt) stopped(cause error) error {
 }
 
 func launchClass(err error) queue.Class {
+	if errors.Is(err, sandbox.ErrNoRoom) {
+		return queue.ClassNoRoom
+	}
 	if errors.Is(err, sandbox.ErrRefused) {
 		return queue.ClassSandbox
 	}

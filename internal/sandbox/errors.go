@@ -23,6 +23,8 @@ var (
 	// ErrRefused means that a sandbox did not have the settings that were
 	// asked for, and was not used. Trying again on the same host does not help.
 	ErrRefused = errors.New("the sandbox's settings were not applied")
+	// ErrNoRoom means that the host had no room for the sandbox for as long as could be waited. The job may be tried again.
+	ErrNoRoom = errors.New("there is no room for the sandbox")
 	// ErrQuarantined means that a sandbox could not be proven gone. Its slot
 	// and memory must be counted as taken until it is.
 	ErrQuarantined = errors.New("the sandbox could not be proven gone: it is in quarantine")
