@@ -37,4 +37,5 @@ if ! cmp -s "$binary" "$installed"; then
 	install -m 755 "$binary" "$installed.new"
 	mv "$installed.new" "$installed"
 fi
-register_runtime runsc "$installed"
+# Without this flag runsc ignores the seccomp profile that the engine hands it.
+register_runtime runsc "$installed" --oci-seccomp

@@ -35,6 +35,9 @@ func load(t *testing.T, kind string) []scenario.Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range found {
+		found[i] = found[i].Under(*runtime)
+	}
 	return found
 }
 

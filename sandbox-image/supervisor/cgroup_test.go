@@ -116,22 +116,35 @@ func TestCgroupFolders(t *testing.T) {
 	}
 }
 
-func TestStatCPU(t *testing.T) {
+func TestStat(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		stat string
-		want time.Duration
+		stat    string
+		want    time.Duration
+		threads int64
 	}{
-		"plain":                     {"7 (python3) S 1 7 7 0 -1 4194304 1 0 0 0 10 20 30 40 20 0 1 0 1 1 1", time.Second},
-		"a name made to mislead us": {"7 (a) b (c 9 9) S 1 7 7 0 -1 4194304 1 0 0 0 1 2 3 4 20 0 1 0 1 1 1", 100 * time.Millisecond},
-		"cut":                       {"7 (python3) S 1 7", 0},
-		"empty":                     {"", 0},
+		"plain":                     {"7 (python3) S 1 7 7 0 -1 4194304 1 0 0 0 10 20 30 40 20 0 1 0 1 1 1", time.Second, 1},
+		"a name made to mislead us": {"7 (a) b (c 9 9) S 1 7 7 0 -1 4194304 1 0 0 0 1 2 3 4 20 0 7 0 1 1 1", 100 * time.Millisecond, 7},
+		"cut":                       {"7 (python3) S 1 7", 0, 0},
+		"empty":                     {"", 0, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := statCPU([]byte(tt.stat)); got != tt.want {
-				t.Errorf("got %v, want %v", got, tt.want)
+			proc := t.TempDir()
+			for _, pid := range []string{"1", "7"} { // of which 1 does not count
+				if err := os.MkdirAll(filepath.Join(proc, pid), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(proc, pid, "stat"), []byte(tt.stat), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := liveCPU(proc); got != tt.want {
+				t.Errorf("got %v of processor time, want %v", got, tt.want)
+			}
+			if got := liveTasks(proc); got != tt.threads {
+				t.Errorf("got %d tasks, want %d", got, tt.threads)
 			}
 		})
 	}

@@ -52,8 +52,7 @@ func (m *meter) cpuNow() time.Duration {
 func (m *meter) sample() {
 	tasks := m.cg.tasks()
 	if tasks == unknown {
-		tasks = countFolder("/proc", isPID) // counts the supervisor as one process, like its threads below
-		m.ownThreads = 1
+		tasks = m.ownThreads + liveTasks("/proc")
 	}
 	m.mostTasks = max(m.mostTasks, tasks-m.ownThreads)
 }
@@ -94,31 +93,53 @@ func ownCPU() time.Duration {
 
 // liveCPU adds up the processor time of all living processes below proc but
 // PID 1, each with that of the children it has waited for.
-func liveCPU(proc string) time.Duration {
+func liveCPU(proc string) (total time.Duration) {
+	eachStat(proc, func(fields [][]byte) { total += statCPU(fields) })
+	return total
+}
+
+// liveTasks counts the threads of all living processes below proc but PID 1.
+func liveTasks(proc string) (total int64) {
+	const threads = 17
+	eachStat(proc, func(fields [][]byte) { total += max(1, number(fields[threads])) })
+	return total
+}
+
+// eachStat calls use with the fields from the state on, "state ppid …", of
+// the /proc/PID/stat of each process below proc but PID 1.
+func eachStat(proc string, use func(fields [][]byte)) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
-		return 0
+		return
 	}
-	var total time.Duration
 	for _, e := range entries {
 		if !isPID(e.Name()) || e.Name() == "1" {
 			continue
 		}
-		if stat, err := os.ReadFile(proc + "/" + e.Name() + "/stat"); err == nil {
-			total += statCPU(stat)
+		stat, err := os.ReadFile(proc + "/" + e.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		if fields := statFields(stat); fields != nil {
+			use(fields)
 		}
 	}
-	return total
 }
 
-// statCPU returns utime, stime, cutime and cstime of a /proc/PID/stat. The
-// command in it may hold spaces and brackets, so fields count from its end.
-func statCPU(stat []byte) time.Duration {
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
+// statFields returns the fields from the state on; nil when they are not
+// complete. The command may hold spaces and brackets, so they count from its end.
+func statFields(stat []byte) [][]byte {
+	const least = 20 // far enough for all that is read here
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 15 {
-		return 0
+	if len(fields) < least {
+		return nil
 	}
+	return fields
+}
+
+// statCPU returns the sum of utime, stime, cutime and cstime.
+func statCPU(fields [][]byte) time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
 	var ticks int64
 	for _, f := range fields[11:15] {
 		ticks += max(0, number(f))
@@ -126,8 +147,8 @@ func statCPU(stat []byte) time.Duration {
 	return time.Duration(ticks) * tick
 }
 
-// countFolder counts the entries of a folder that pass all filters.
-func countFolder(dir string, filters ...func(string) bool) int64 {
+// countFolder counts the entries of a folder.
+func countFolder(dir string) int64 {
 	f, err := os.Open(dir)
 	if err != nil {
 		return 0
@@ -137,17 +158,7 @@ func countFolder(dir string, filters ...func(string) bool) int64 {
 	if err != nil {
 		return 0
 	}
-	var n int64
-next:
-	for _, name := range names {
-		for _, pass := range filters {
-			if !pass(name) {
-				continue next
-			}
-		}
-		n++
-	}
-	return n
+	return int64(len(names))
 }
 
 func isPID(name string) bool {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,6 +19,9 @@ const (
 	jobFile  = "job.json"
 )
 
+// wantUnder is the name of what a result must say under another OCI runtime.
+var wantUnder = regexp.MustCompile(`^want\.([a-z0-9_-]+)\.json$`)
+
 // Scenario is one program and what must come back for it.
 type Scenario struct {
 	// Name is the folder's name.
@@ -27,6 +31,9 @@ type Scenario struct {
 	// Want is what the result must say.
 	Want Want
 
+	// under holds what it must say instead under a certain OCI runtime.
+	under map[string]Want
+
 	// overrides are the top-level keys of job.json.
 	overrides map[string]json.RawMessage
 }
@@ -34,7 +41,7 @@ type Scenario struct {
 // Load reads the scenario in the folder dir. It refuses files that are not
 // UTF-8 and anything in want.json that it does not understand.
 func Load(dir string) (Scenario, error) {
-	s := Scenario{Name: filepath.Base(dir), Files: map[string]string{}}
+	s := Scenario{Name: filepath.Base(dir), Files: map[string]string{}, under: map[string]Want{}}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || path.Base(path.Dir(name)) == "__pycache__" {
 			return err
@@ -61,10 +68,13 @@ func (s *Scenario) add(name string, data []byte) (err error) {
 	if !utf8.Valid(data) {
 		return fmt.Errorf("%s: not UTF-8", name)
 	}
-	switch name {
-	case wantFile:
+	runtime := wantUnder.FindStringSubmatch(name)
+	switch {
+	case name == wantFile:
 		s.Want, err = ParseWant(data)
-	case jobFile:
+	case runtime != nil:
+		s.under[runtime[1]], err = ParseWant(data)
+	case name == jobFile:
 		s.overrides, err = object(data)
 	default:
 		s.Files[name] = string(data)
@@ -115,6 +125,15 @@ func (s Scenario) Job(id string) ([]byte, error) {
 		return nil, fmt.Errorf("scenario %s: encode job: %w", s.Name, err)
 	}
 	return document, nil
+}
+
+// Under is the scenario as it is under the OCI runtime of that name: with what
+// want.RUNTIME.json says in place of want.json, where there is one.
+func (s Scenario) Under(runtime string) Scenario {
+	if want, found := s.under[runtime]; found {
+		s.Want = want
+	}
+	return s
 }
 
 // Compare returns how the result document differs from what the scenario

@@ -33,6 +33,7 @@ func TestLoad(t *testing.T) {
 		"shop/prices.py":         "",
 		"shop/__pycache__/x.pyc": "\xff",
 		"want.json":              `{"status":"ok"}`,
+		"want.runsc.json":        `{"status":"memory_limit"}`,
 		"job.json":               `{"stdin":"a\n","limits":{"wall_ms":100},"name":"not kept"}`,
 	})
 	s, err := Load(dir)
@@ -55,8 +56,13 @@ func TestLoad(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("job (-want +got):\n%s", d)
 	}
-	if got := s.Compare([]byte(`{"status":"exception"}`)); len(got) != 1 {
-		t.Errorf("got differences %v, want one", got)
+	for runtime, status := range map[string]string{"": "ok", "runc": "ok", "runsc": "memory_limit"} {
+		if got := s.Under(runtime).Compare([]byte(`{"status":"` + status + `"}`)); len(got) != 0 {
+			t.Errorf("runtime %q: got differences %v, want none", runtime, got)
+		}
+		if got := s.Under(runtime).Compare([]byte(`{"status":"exception"}`)); len(got) != 1 {
+			t.Errorf("runtime %q: got differences %v, want one", runtime, got)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -23,7 +22,7 @@ func (b *box) Done() <-chan struct{} { return b.waited }
 // gVisor does not take a new memory limit into account. After any other error
 // the sandbox must be closed. It must not be called at the same time as Run.
 func (b *box) Adjust(ctx context.Context, l job.Limits) error {
-	if strings.HasPrefix(b.e.host.Runtime, "runsc") || l.FileBytes > b.limits.FileBytes || l.TraceBytes > b.limits.TraceBytes {
+	if gvisor(b.e.host.Runtime) || l.FileBytes > b.limits.FileBytes || l.TraceBytes > b.limits.TraceBytes {
 		return fmt.Errorf("adjust the sandbox's limits: %w", errors.ErrUnsupported)
 	}
 	if err := b.adjust(ctx, l); err != nil {

@@ -88,10 +88,10 @@ func (b *box) proveExit(ctx context.Context, cause error) (string, error) {
 	return fmt.Sprintf("exit code %d", got.State.ExitCode), nil
 }
 
-// killedForMemory asks the engine whether the kernel killed the container for
-// memory. The engine may note that later than the exit, so when nobody else
-// can have sent the SIGKILL that PID 1 died of, it is asked more than once.
-func (b *box) killedForMemory(ctx context.Context, unexplained bool) (bool, error) {
+// killedForMemory asks the engine whether the kernel killed something in the
+// container for memory. The engine may note that later than the exit, so while
+// nothing else explains the state that it answers, it is asked more than once.
+func (b *box) killedForMemory(ctx context.Context, unexplained func(*container.State) bool) (bool, error) {
 	const tries, pause = 6, 50 * time.Millisecond
 	wait := time.NewTimer(pause)
 	defer wait.Stop()
@@ -100,7 +100,7 @@ func (b *box) killedForMemory(ctx context.Context, unexplained bool) (bool, erro
 		if err != nil {
 			return false, fmt.Errorf("lost the engine: %w", err)
 		}
-		if got.State.OOMKilled || n == tries || !unexplained || got.State.ExitCode != killedExit {
+		if got.State.OOMKilled || n == tries || !unexplained(got.State) {
 			return got.State.OOMKilled, nil
 		}
 		wait.Reset(pause)

@@ -65,7 +65,11 @@ func (e *Engine) survey(ctx context.Context) error {
 	if err := errors.Join(checkInfo(info, e.facts), checkImage(img)); err != nil {
 		return fmt.Errorf("docker engine at %s: %w", e.cli.DaemonHost(), err)
 	}
-	profile, err := Profile(goarch(info.Architecture))
+	makeProfile := Profile
+	if gvisor(e.facts.OCIRuntime) {
+		makeProfile = GVisorProfile
+	}
+	profile, err := makeProfile(goarch(info.Architecture))
 	if err != nil {
 		return err
 	}

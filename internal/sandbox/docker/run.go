@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/sandbox"
@@ -55,7 +57,7 @@ func (b *box) Run(ctx context.Context, j job.Job) (sandbox.Outcome, error) {
 }
 
 func (b *box) run(ctx context.Context, j job.Job) (sandbox.Outcome, error) {
-	frame, err := json.Marshal(jobInfo(j))
+	frame, err := json.Marshal(jobInfo(j, innerLimit(b.e.host.Runtime, j.Limits.Processes)))
 	if err != nil {
 		return sandbox.Outcome{}, fmt.Errorf("encode job: %w", err)
 	}
@@ -125,7 +127,12 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 	case out.End != nil:
 		// It came to its end, whatever was under way to end it.
 		out.Interrupted = out.End.Killed == wire.KilledHangup
-		return out, nil
+		if !blindToMemory(*out.End) {
+			return out, nil
+		}
+		oom, err := r.b.killedForMemory(ctx, func(*container.State) bool { return true })
+		out.EngineOOM = oom
+		return out, err
 	case why == endCanceled:
 		out.Interrupted = true
 		return out, nil
@@ -145,13 +152,20 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		}
 		out.Invalid = "the sandbox ended without a report (" + exit + ")"
 	}
-	oom, err := r.b.killedForMemory(ctx, why == endNone)
+	oom, err := r.b.killedForMemory(ctx, func(s *container.State) bool { return why == endNone && s.ExitCode == killedExit })
 	if err != nil && why == endNone {
 		// An engine that is going down kills its containers first.
 		return out, err
 	}
 	out.EngineOOM = oom
 	return out, nil
+}
+
+// blindToMemory tells whether the program died of a SIGKILL that a supervisor
+// without a view of its cgroup cannot explain. Under gVisor the host's kernel may
+// have killed the process that the program's memory was in.
+func blindToMemory(end wire.EndInfo) bool {
+	return !end.Exited && end.Signal == int(unix.SIGKILL) && end.Killed == wire.KilledNot && end.OOMKills == -1
 }
 
 // settle stops what could still interrupt the run and returns what did.
@@ -272,7 +286,7 @@ func malformed(err error) bool {
 	return errors.Is(err, wire.ErrTooLarge) || errors.Is(err, wire.ErrUnknownType)
 }
 
-func jobInfo(j job.Job) wire.JobInfo {
+func jobInfo(j job.Job, nproc int64) wire.JobInfo {
 	files := make(map[string][]byte, len(j.Files))
 	for name, text := range j.Files {
 		files[name] = []byte(text)
@@ -281,7 +295,7 @@ func jobInfo(j job.Job) wire.JobInfo {
 	return wire.JobInfo{
 		Entrypoint: j.Entrypoint, Files: files, Stdin: []byte(j.Stdin), Args: j.Args,
 		WallMS: l.WallMS, CPUMS: l.CPUMS, MemoryBytes: l.MemoryBytes, OutputBytes: l.OutputBytes,
-		Processes: l.Processes, OpenFiles: l.OpenFiles, FileBytes: l.FileBytes,
+		Processes: l.Processes, NProc: nproc, OpenFiles: l.OpenFiles, FileBytes: l.FileBytes,
 		TraceEvents: l.TraceEvents, TraceBytes: l.TraceBytes,
 		TraceMode: string(j.Trace.Mode), TraceValues: j.Trace.Values, Include: j.Trace.Include,
 	}

@@ -279,6 +279,45 @@ func TestDeathForMemory(t *testing.T) {
 	}
 }
 
+// TestKillOfTheProgramForMemory is about a supervisor that cannot read its
+// cgroup, as under gVisor: only the engine can tell what a SIGKILL was for.
+func TestKillOfTheProgramForMemory(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  string
+		oom  bool
+		want bool
+	}{
+		"for memory":                   {`{"signal":9,"oom_kills":-1}`, true, true},
+		"by the program itself":        {`{"signal":9,"oom_kills":-1}`, false, false},
+		"for a limit":                  {`{"signal":9,"killed":"wall","oom_kills":-1}`, true, false},
+		"with a view of the cgroup":    {`{"signal":9,"oom_kills":0}`, true, false},
+		"a child, and the parent left": {`{"exited":true,"oom_kills":-1}`, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := runFake(t, context.Background(), program(""), func(con *fakeContainer, _ wire.JobInfo) int {
+				con.oom = c.oom
+				con.send(frame(wire.End, c.end))
+				return 0
+			})
+			if err != nil || out.End == nil || out.EngineOOM != c.want {
+				t.Errorf("got %+v, error %v; want a report, and killed for memory %v", out, err, c.want)
+			}
+		})
+	}
+}
+
+// TestInnerLimit checks who is told to bound its own tasks.
+func TestInnerLimit(t *testing.T) {
+	t.Parallel()
+	for runtime, want := range map[string]int64{"runc": 0, "crun": 0, "runsc": wire.SupervisorTasks + 64, "gvisor": wire.SupervisorTasks + 64} {
+		if got := jobInfo(program(""), innerLimit(runtime, job.DefaultLimits().Processes)).NProc; got != want {
+			t.Errorf("%s: got %d, want %d", runtime, got, want)
+		}
+	}
+}
+
 func TestDeadSandboxGetsNoJob(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t)

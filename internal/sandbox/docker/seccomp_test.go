@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -34,6 +35,46 @@ func TestSeccompGolden(t *testing.T) {
 	if _, err := Profile("s390x"); err == nil {
 		t.Error("got a profile for an architecture without one")
 	}
+}
+
+// TestGVisorProfile checks that the profile for gVisor admits one call more and
+// is the same in all else.
+func TestGVisorProfile(t *testing.T) {
+	t.Parallel()
+	for goarch := range seccompArches {
+		plain, err := Profile(goarch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := GVisorProfile(goarch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more := lines(t, got)
+		for line := range lines(t, plain) {
+			if !more[line] && line != "ERRNO clone3 errno 38" {
+				t.Errorf("%s: %q is missing", goarch, line)
+			}
+			delete(more, line)
+		}
+		if diff := cmp.Diff(map[string]bool{"ALLOW clone3": true}, more); diff != "" {
+			t.Errorf("%s: what it has more (-want +got):\n%s", goarch, diff)
+		}
+	}
+}
+
+// lines is a profile's text as describe writes it.
+func lines(t *testing.T, text string) map[string]bool {
+	t.Helper()
+	p := &seccomp.Seccomp{}
+	if err := json.Unmarshal([]byte(text), p); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for line := range strings.Lines(string(describe(p))) {
+		all[strings.TrimSuffix(line, "\n")] = true
+	}
+	return all
 }
 
 // describe writes one line a rule.

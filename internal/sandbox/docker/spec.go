@@ -140,13 +140,28 @@ func newHostConfig(cfg Config, l job.Limits, h host) *container.HostConfig {
 
 // pidsLimit is the limit on tasks of a sandbox that allows processes to the job.
 func pidsLimit(runtime string, processes int64) int64 {
-	if strings.HasPrefix(runtime, "runsc") {
+	if gvisor(runtime) {
 		// gVisor dies when its own threads are refused: it needs some for
 		// itself and some for each task of the job, whose own bound is
-		// RLIMIT_NPROC inside.
+		// innerLimit.
 		return 256 + 4*processes
 	}
 	return wire.SupervisorTasks + processes
+}
+
+// innerLimit is the RLIMIT_NPROC that the program gets, 0 for none. The kernel
+// counts the tasks of a user over all containers, gVisor those of one sandbox,
+// the supervisor's among them.
+func innerLimit(runtime string, processes int64) int64 {
+	if gvisor(runtime) {
+		return wire.SupervisorTasks + processes
+	}
+	return 0
+}
+
+// gvisor tells by an engine's name for a runtime whether it is gVisor's.
+func gvisor(runtime string) bool {
+	return strings.Contains(runtime, "runsc") || strings.Contains(runtime, "gvisor")
 }
 
 // ulimits are those of PID 1. The tracer lowers files and file size to the
