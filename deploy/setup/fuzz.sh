@@ -8,7 +8,8 @@ cd "$(dirname "$0")/../.."
 
 each=${FUZZTIME:-10000x}
 go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}} {{.ImportPath}}{{end}}' ./... | while read -r dir package; do
-	for target in $(cat "$dir"/*_test.go | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p'); do
+	mapfile -t targets < <(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$dir"/*_test.go)
+	for target in ${targets[@]+"${targets[@]}"}; do
 		printf 'fuzz: %s %s for %s\n' "$package" "$target" "$each"
 		out=$(go test -run '^$' -fuzz "^$target\$" -fuzztime "$each" "$package" 2>&1 </dev/null) || {
 			printf '%s\n' "$out"
