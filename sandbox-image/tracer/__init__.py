@@ -53,12 +53,33 @@ def start():
 
         if _interpreters.get_current()[0] == 0:
             _load()
+            _freeze()
             sys.modules[__name__ + ".session"].begin()
     except BaseException as error:  # the process ends here
         os.write(2, f"tracer: cannot start: {type(error).__name__}: {error}\n".encode())
         os._exit(FAILED)
     for name in set(sys.modules) - loaded:
         del sys.modules[name]
+
+
+def _freeze():
+    # type: () -> None
+    """Keep all that is loaded away from the garbage collector.
+
+    It lives until the end, and the collections at the interpreter's end would take it to pieces, which takes
+    as long as a small program. What the program makes is collected as ever. For that its namespace,
+    which exists already, must not freeze: CPython up to 3.13 does not track a dictionary that
+    holds no objects until it gets one. Where that is not so nothing is frozen.
+    """
+    import gc
+
+    namespace = vars(sys.modules["__main__"])
+    content = dict(namespace)
+    namespace.clear()
+    gc.collect()
+    if not gc.is_tracked(namespace):
+        gc.freeze()
+    namespace.update(content)
 
 
 def _load():

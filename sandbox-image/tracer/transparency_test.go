@@ -116,6 +116,18 @@ c = Thing("c"); c.self = c
 del c
 print(gc.collect() > 0)
 last = Thing("at the end")`,
+		"finalizers_at_the_end": `
+import os, sys, json, collections
+class Thing:
+    def __init__(self, name): self.name = name
+    def __del__(self): print("del", self.name)
+def keeps_the_namespace(): return known
+known, cycle = Thing("name"), Thing("cycle")
+cycle.self = cycle
+os.thing, json.thing, collections.OrderedDict.thing = Thing("module"), Thing("new module"), []
+def default(x=Thing("default")): yield x
+running = default()
+print(next(running).name)`,
 		"refcounts": `
 import sys
 x = object()
