@@ -31,7 +31,7 @@ const (
 )
 
 func main() {
-	out := &frameWriter{w: os.Stdout}
+	out := newFrameWriter(os.Stdout)
 	if err := supervise(os.Stdin, out); err != nil {
 		// The worker learns of it by FAIL; without a reader there is nobody to tell.
 		_ = out.sendJSON(wire.Fail, wire.FailInfo{Error: clip(err.Error(), 4000)})

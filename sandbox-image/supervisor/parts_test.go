@@ -70,13 +70,17 @@ func TestRelayCap(t *testing.T) {
 			var stream bytes.Buffer
 			past := make(chan string, 2)
 			r := newRelay(wire.Stderr, "stderr")
-			go r.run(src, tt.limit, &frameWriter{w: &stream}, past)
+			out := &frameWriter{w: &stream}
+			go r.run(src, tt.limit, out, past)
 			data := bytes.Repeat([]byte("abcdefg"), tt.written/7+1)[:tt.written]
 			if _, err := w.Write(data); err != nil {
 				t.Fatal(err)
 			}
 			_ = w.Close()
 			<-r.done
+			if err := out.flush(); err != nil {
+				t.Fatal(err)
+			}
 			var got []byte
 			for _, f := range framesIn(t, &stream) {
 				if f.Type != wire.Stderr {
@@ -371,4 +375,44 @@ func TestNotPID1(t *testing.T) {
 	if err := supervise(strings.NewReader(""), &frameWriter{w: io.Discard}); err == nil || !strings.Contains(err.Error(), "PID 1") {
 		t.Errorf("got %v, want a refusal", err)
 	}
+}
+
+// What is held back arrives in order, as few writes as fit, and before what does not fit.
+func TestFramesHeldBack(t *testing.T) {
+	t.Parallel()
+	var got writes
+	out := newFrameWriter(&got)
+	send := func(kind wire.Type, size int) {
+		t.Helper()
+		if err := out.send(kind, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(wire.Stdout, 1)
+	out.hold()
+	send(wire.Stdout, 2)
+	send(wire.Trace, 3)
+	send(wire.Trace, wire.MaxChunk)
+	send(wire.Trace, 4)
+	if err := out.sendJSON(wire.End, wire.EndInfo{}); err != nil {
+		t.Fatal(err)
+	}
+	end, err := json.Marshal(wire.EndInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const h = wire.HeaderSize
+	// A large frame is written in two.
+	want := writes{h + 1, h + 2 + h + 3, h, wire.MaxChunk, h + 4 + h + len(end)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sizes of the writes (-want +got):\n%s", diff)
+	}
+}
+
+// writes notes how large each write is.
+type writes []int
+
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, len(p))
+	return len(p), nil
 }

@@ -64,6 +64,9 @@ func (r *relay) run(src *os.File, limit int64, out *frameWriter, past chan<- str
 		if r.over() && !wasOver {
 			past <- r.name // before the send, which waits for the worker
 		}
+		if err != nil {
+			out.hold() // as a rule the program has ended, and its trace follows
+		}
 		if keep > 0 && out.send(r.kind, r.buf[:keep]) != nil {
 			return // nobody listens any more
 		}

@@ -48,6 +48,7 @@ func (s *session) run(info wire.JobInfo) error {
 	go feed(s.python.stdin, info.Stdin)
 
 	killed, end := s.watch(info, start, past)
+	s.out.hold()
 	s.reaper.clear(s.killAll)
 	s.drain()
 	if killed == wire.KilledNot && end.status.Exited() && !s.python.started() {
@@ -134,6 +135,8 @@ func (s *session) watch(info wire.JobInfo, start time.Time, past <-chan string) 
 			hangup = nil
 			kill(wire.KilledHangup)
 		case <-look.C:
+			// A program that has closed its output may go on for long. An error shows at the end.
+			_ = s.out.flush()
 			s.meter.sample()
 			left := limit - s.meter.cpu()
 			if left < 0 {
