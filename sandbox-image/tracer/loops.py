@@ -23,8 +23,6 @@ JUMP_BACKWARD, FOR_ITER, GET_ANEXT, GET_ITER, SWAP, NOP, CACHE, EXTENDED_ARG = (
 BUILDS = frozenset(opmap[name] for name in ("BUILD_LIST", "BUILD_SET", "BUILD_MAP"))
 STORES = frozenset(number for name, number in opmap.items() if name.startswith("STORE_"))
 TESTS = frozenset(number for name, number in opmap.items() if name.startswith("POP_JUMP_IF_"))
-ENDS = STORES | {opmap[name] for name in ("POP_TOP", "RESUME", "END_FOR", "JUMP_FORWARD")} | {NOP, JUMP_BACKWARD}
-"""Instructions that end a statement, so that none of them is part of a loop's test."""
 
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
@@ -49,38 +47,67 @@ class Loop:
 
 
 class _Listing:
-    """The instructions of a code object: offsets, opcodes, arguments and lines, by index."""
+    """The instructions of a code object, by index: offset, start, opcode, argument and line.
+
+    ``starts`` differ from ``offsets`` where an argument is extended: an instruction starts, for jumps
+    and for LINE events, at the first EXTENDED_ARG before it.
+    """
 
     def __init__(self, code: CodeType) -> None:
         self.offsets: list[int] = []
+        self.starts: list[int] = []
         self.ops: list[int] = []
         self.args: list[int] = []
         self.lines: list[int] = []
         ranges = iter(code.co_lines())
         end, line = -1, 0
         raw = code.co_code
-        extended = 0
+        start, extended = -1, 0
         for offset in range(0, len(raw), 2):
             op = raw[offset]
             if op == CACHE:
                 continue
+            if start < 0:
+                start = offset
             arg = raw[offset + 1] | extended << 8
             if op == EXTENDED_ARG:
                 extended = arg
                 continue
-            extended = 0
             while offset >= end:
                 _, end, maybe = next(ranges)
                 line = maybe or 0
             self.offsets.append(offset)
+            self.starts.append(start)
             self.ops.append(op)
             self.args.append(arg)
             self.lines.append(line)
+            start, extended = -1, 0
+        self._at = {start: index for index, start in enumerate(self.starts)}
+
+    def jumps_back(self) -> list[tuple[int, int]]:
+        """Return the indexes of each backward jump and of its target."""
+        jumps = []
+        for index, op in enumerate(self.ops):
+            if op == JUMP_BACKWARD:
+                target = self._at.get(self.offsets[index] + 4 - 2 * self.args[index])
+                if target is not None:
+                    jumps.append((index, target))
+        return jumps
 
     def is_comprehension(self, index: int) -> bool:
-        """Whether the FOR_ITER at the index is the first one of an inlined comprehension."""
+        """Whether the FOR_ITER or GET_ANEXT at the index is the first one of an inlined comprehension."""
         before = index - 1 - (self.ops[index - 1] == GET_ITER)
         return before > 0 and self.ops[before] == SWAP and self.ops[before - 1] in BUILDS
+
+    def is_bottom(self, jump: int, target: int) -> bool:
+        """Whether a backward jump is the one with which a `while` goes from its last line to its body.
+
+        It has the header's line. On the line of a body of one line, only the jump after a test is one.
+        """
+        line = self.lines[jump]
+        if line == self.lines[target]:
+            return self.ops[jump - 1] in TESTS
+        return 0 < line < self.lines[target]
 
 
 def find(code: CodeType) -> list[Loop]:
@@ -88,74 +115,73 @@ def find(code: CodeType) -> list[Loop]:
     if code.co_name in COMPREHENSIONS or JUMP_BACKWARD not in code.co_code[::2]:
         return []
     listing = _Listing(code)
-    at = {offset: index for index, offset in enumerate(listing.offsets)}
+    jumps = listing.jumps_back()
+    ends = {target: jump for jump, target in jumps}
     found: list[Loop] = []
-    targets: set[int] = set()
-    inside = 0  # end of the comprehension that we are in
+    inside = -1  # index of the end of the comprehension that we are in
     for index, op in enumerate(listing.ops):
-        offset = listing.offsets[index]
-        if op == FOR_ITER and offset >= inside:
-            if listing.is_comprehension(index):
-                inside = offset + 4 + 2 * listing.args[index]
-            else:
-                found.append(_for_loop(listing, index))
-        elif op == JUMP_BACKWARD:
-            target = at.get(offset + 4 - 2 * listing.args[index])
-            if target is not None:
-                targets.add(target)
-    for target in sorted(targets, reverse=True):
-        if listing.ops[target] == GET_ANEXT:
-            found.append(_for_loop(listing, target))
-        elif listing.ops[target] != FOR_ITER and target in targets:
-            found.append(_while_loop(listing, target, targets))
-    return found
+        if index < inside or (op != FOR_ITER and (op != GET_ANEXT or index not in ends)):
+            continue
+        if listing.is_comprehension(index):
+            inside = ends.get(index, index)
+        else:
+            found.append(_for_loop(listing, index, ends))
+    return found + _whiles(listing, [jump for jump in jumps if listing.ops[jump[1]] not in (FOR_ITER, GET_ANEXT)])
 
 
-def _for_loop(listing: _Listing, index: int) -> Loop:
-    """Return the `for` or `async for` whose FOR_ITER or GET_ANEXT is at the index."""
+def _whiles(listing: _Listing, jumps: list[tuple[int, int]]) -> list[Loop]:
+    """Return the `while` loops with these backward jumps."""
+    found: dict[int, Loop] = {}
+    bodies: dict[int, int] = {}  # by the line of the header, the last body
+    for jump, target in jumps:
+        if listing.is_bottom(jump, target):
+            loop = found[target] = _while_loop(listing, jump, target)
+            bodies[loop.line] = max(target, bodies.get(loop.line, 0))
+    for _, target in jumps:
+        # A jump to the top test, before the body, is a `continue`.
+        if target not in found and target >= bodies.get(listing.lines[target], 0):
+            found[target] = _while_without_bottom(listing, target)
+    return list(found.values())
+
+
+def _for_loop(listing: _Listing, index: int, ends: dict[int, int]) -> Loop:
+    """Return the `for` or `async for` whose FOR_ITER or GET_ANEXT is at the index; ``ends`` are last jumps by target."""
     after = index + 1
     header = {listing.lines[index], listing.lines[after]}
     line = min(header - {0}, default=0)
     is_async = listing.ops[index] == GET_ANEXT
-    for body in range(after, len(listing.ops)):
+    for body in range(after, ends.get(index, len(listing.ops) - 1) + 1):
         if listing.lines[body] in header or (is_async and listing.ops[body - 1] not in STORES):
             continue
-        if listing.ops[body - 1] in STORES:
-            return Loop(line, listing.lines[body], listing.offsets[body])
+        # A body that starts with a `while` is also come to by the `continue` of that.
+        if listing.ops[body - 1] in STORES and body not in ends:
+            return Loop(line, listing.lines[body], listing.starts[body])
         break
-    return Loop(line, 0, listing.offsets[after])
+    # An `async for` reaches its body by no jump; its passes are seen as they come back.
+    return Loop(line, 0, listing.starts[index if is_async else after])
 
 
-def _while_loop(listing: _Listing, body: int, targets: set[int]) -> Loop:
-    """Return the `while` with the backward jump to the index; drops its top test from the targets."""
-    previous = body - 1
-    if listing.ops[previous] == NOP and listing.lines[previous] != listing.lines[body]:
-        return Loop(listing.lines[previous], listing.lines[body], listing.offsets[body])
-    if listing.ops[previous] not in TESTS:
-        return _while_without_bottom(listing, body)
-    line = listing.lines[previous]
-    test = previous
-    while test > 0 and listing.ops[test - 1] not in ENDS:
-        test -= 1
-        line = min(line, listing.lines[test] or line)
-    targets.difference_update(range(test, body))
+def _while_loop(listing: _Listing, jump: int, body: int) -> Loop:
+    """Return the `while` whose bottom test jumps to its body: the lines before the body's are the test's."""
     body_line = listing.lines[body]
-    if body_line == listing.lines[previous]:
-        return Loop(line, 0, listing.offsets[body])
-    return Loop(line, body_line, listing.offsets[body])
+    line = min([line for line in listing.lines[body : jump + 1] if 0 < line < body_line], default=body_line)
+    return Loop(line, 0 if line == body_line else body_line, listing.starts[body])
 
 
 def _while_without_bottom(listing: _Listing, top: int) -> Loop:
     """Return a `while` of which only the top is jumped to.
 
-    Either it is a one-line `while True`, or every way through its body ends in `continue`, `break`
-    or `return`, and the top is its test.
+    Every way through its body ends in `continue`, `break` or `return`, and the top is its test, or
+    the body of a `while True`.
     """
+    previous = top - 1
+    if previous >= 0 and listing.ops[previous] == NOP and listing.lines[previous] != listing.lines[top]:
+        return Loop(listing.lines[previous], listing.lines[top], listing.starts[top])
     line = listing.lines[top]
     for index in range(top + 1, len(listing.ops)):
         if listing.lines[index] == line:
             continue
         if listing.ops[index - 1] in TESTS:
-            return Loop(line, listing.lines[index], listing.offsets[index])
+            return Loop(line, listing.lines[index], listing.starts[index])
         break
-    return Loop(line, 0, listing.offsets[top], entered_by_line=True)
+    return Loop(line, 0, listing.starts[top], entered_by_line=True)
