@@ -77,7 +77,7 @@ func (a *API) deadLetter(w http.ResponseWriter, r *http.Request) error {
 		return notFound("dead letter")
 	}
 	e, attempts, err := a.cfg.Dead.DeadLetter(r.Context(), id)
-	if errors.Is(err, ledger.ErrNotFound) || err == nil && !visible(facts(r).identity, e) {
+	if notDead(err) || err == nil && !visible(facts(r).identity, e) {
 		return notFound("dead letter")
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *API) requeueOne(ctx context.Context, id string, dryRun bool) string {
 	switch {
 	case err == nil:
 		return "requeued"
-	case errors.Is(err, ledger.ErrNotDead), errors.Is(err, ledger.ErrNotFound):
+	case notDead(err):
 		return "not_found"
 	}
 	return "failed"
@@ -159,7 +159,7 @@ func (a *API) chosen(r *http.Request, want RequeueRequest) (entries []ledger.Ent
 	for _, id := range want.IDs {
 		e, _, err := a.cfg.Dead.DeadLetter(r.Context(), id)
 		switch {
-		case errors.Is(err, ledger.ErrNotFound) || err == nil && !visible(facts(r).identity, e):
+		case notDead(err) || err == nil && !visible(facts(r).identity, e):
 			missing = append(missing, id)
 		case err != nil:
 			return nil, nil, err
@@ -168,6 +168,11 @@ func (a *API) chosen(r *http.Request, want RequeueRequest) (entries []ledger.Ent
 		}
 	}
 	return entries, missing, nil
+}
+
+// notDead tells that a job is not there, or stands elsewhere than in the dead letters.
+func notDead(err error) bool {
+	return errors.Is(err, ledger.ErrNotDead) || errors.Is(err, ledger.ErrNotFound)
 }
 
 // decodeStrict reads a small document of ours: unknown keys and anything behind it are refused.

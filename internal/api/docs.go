@@ -108,6 +108,9 @@ func docsFor(o operation, op *huma.Operation) docsOperation {
 		a := docsAnswer{Status: status, Doc: op.Responses[status].Description}
 		for media, content := range op.Responses[status].Content {
 			a.Media, a.Schema = media, schemaName(content.Schema)
+			if len(content.Schema.AnyOf) > 0 {
+				a.Schema = schemaName(content.Schema.AnyOf[0])
+			}
 		}
 		d.Answers = append(d.Answers, a)
 	}
@@ -124,7 +127,7 @@ func schemaName(s *huma.Schema) string {
 
 func fieldOf(name string, s *huma.Schema) docsField {
 	f := docsField{Name: name, Doc: s.Description, Type: s.Type, Ref: schemaName(s)}
-	for _, one := range s.OneOf {
+	for _, one := range s.AnyOf {
 		if ref := schemaName(one); ref != "" {
 			f.Ref, f.Suffix = ref, " or null"
 		}

@@ -125,10 +125,24 @@ func (a *reply) document(registry huma.Registry) *huma.Response {
 		r.Content = map[string]*huma.MediaType{a.mediaType: {Schema: &huma.Schema{Type: "string"}}}
 	case a.mediaType != "":
 		r.Content = map[string]*huma.MediaType{a.mediaType: {Schema: schemaOf(registry, a.body)}}
+	case len(a.others) > 0:
+		forms := []*huma.Schema{schemaOf(registry, a.body), execraSchema()}
+		for _, other := range a.others {
+			forms = append(forms, schemaOf(registry, other))
+		}
+		r.Content = map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{AnyOf: forms}}}
 	case a.body != nil:
 		r.Content = map[string]*huma.MediaType{"application/json": {Schema: schemaOf(registry, a.body)}}
 	}
 	return r
+}
+
+// execraSchema says what the form of Execra's tracer always has; docs/execra.md has the whole of it.
+func execraSchema() *huma.Schema {
+	return &huma.Schema{
+		Type: "object", Required: []string{"trace_log", "summary", "stdout", "stderr", "returncode"}, AdditionalProperties: true,
+		Description: "The result in the form of Execra's tracer.",
+	}
 }
 
 func schemaOf(registry huma.Registry, value any) *huma.Schema {
@@ -170,7 +184,7 @@ func setNullable(registry huma.Registry) {
 	} {
 		for _, name := range names {
 			p := registry.Map()[schema].Properties[name]
-			registry.Map()[schema].Properties[name] = &huma.Schema{OneOf: []*huma.Schema{p, {Type: "null"}}}
+			registry.Map()[schema].Properties[name] = &huma.Schema{AnyOf: []*huma.Schema{p, {Type: "null"}}}
 		}
 	}
 }

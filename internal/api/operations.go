@@ -5,6 +5,7 @@ import (
 
 	"github.com/execra/tracefleet/internal/api/access"
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/trace"
 )
 
 // Prefix is the path of version 1.
@@ -33,7 +34,9 @@ type reply struct {
 	status int
 	doc    string
 	// body is a value of the type; nil with a mediaType is any document of it, nil without is no body.
-	body      any
+	body any
+	// others are the types of other formats of the same answer.
+	others    []any
 	mediaType string
 	headers   map[string]string
 }
@@ -69,6 +72,7 @@ func operations() []operation {
 
 func traceOperations() []operation {
 	finished := reply{status: 200, doc: "The trace, with its result when it has ended.", body: TraceDocument{},
+		others:  []any{trace.PyTutorDocument{}, trace.ChromeDocument{}},
 		headers: map[string]string{"Retry-After": "Seconds until it is worth asking again, while it has not ended.", "ETag": "Of a trace that has ended."}}
 	return []operation{
 		{

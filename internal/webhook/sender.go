@@ -210,6 +210,9 @@ func (s *Sender) attempt(ctx context.Context, id string) error {
 		delay = max(wait+rand.N(wait/10+1), putOff, time.Millisecond)
 		d.State, d.LastError = StateSending, err.Error()
 	}
+	if delay > 0 && delay < pollEvery {
+		time.AfterFunc(delay, s.Poke) // Sooner than the next look.
+	}
 	return s.store.settle(ctx, d, delay)
 }
 
