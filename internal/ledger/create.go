@@ -112,7 +112,18 @@ func (l *Ledger) Result(ctx context.Context, id string) (job.Result, error) {
 	}
 	blob, err := l.readBlob(ctx, resultKey(id), l.cfg.MaxResultBytes)
 	if errors.Is(err, errNoBlob) {
-		return job.Result{}, l.noResult(ctx, id)
+		var e Entry
+		if e, err = l.Get(ctx, id); err != nil {
+			return job.Result{}, err
+		}
+		if !e.State.Terminal() {
+			return job.Result{}, fmt.Errorf("result %s: %w", id, ErrNotFinished)
+		}
+		// It may have ended between the two looks.
+		if blob, err = l.readBlob(ctx, resultKey(id), l.cfg.MaxResultBytes); errors.Is(err, errNoBlob) {
+			l.cfg.Metrics.corrupt.Inc()
+			return job.Result{}, fmt.Errorf("result %s: %w", id, corrupt("the job is %s and its result is missing", e.State))
+		}
 	}
 	if err != nil {
 		return job.Result{}, reply("result", id, err)
@@ -126,20 +137,6 @@ func (l *Ledger) Result(ctx context.Context, id string) (job.Result, error) {
 		return job.Result{}, fmt.Errorf("result %s: %w", id, err)
 	}
 	return r, nil
-}
-
-// noResult says why a job has none.
-func (l *Ledger) noResult(ctx context.Context, id string) error {
-	e, err := l.Get(ctx, id)
-	switch {
-	case err != nil:
-		return err
-	case !e.State.Terminal():
-		return fmt.Errorf("result %s: %w", id, ErrNotFinished)
-	default:
-		l.cfg.Metrics.corrupt.Inc()
-		return fmt.Errorf("result %s: %w", id, corrupt("the job is %s and its result is missing", e.State))
-	}
 }
 
 // unrun is the result of a job that the ledger ends itself. It never has a run to tell of.

@@ -309,3 +309,28 @@ func TestClusterKeepsTheIndexes(t *testing.T) {
 		t.Errorf("counts %+v, error %v", counts, err)
 	}
 }
+
+// Whoever asks for a result at the moment when it is stored gets it, or is told that it is not there yet.
+func TestResultAtTheMomentOfItsEnd(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, redistest.Start(t, redistest.Options{}).Client(), Config{})
+	for i := range 200 {
+		id := fmt.Sprint("job-", i)
+		mustCreate(t, l, id)
+		c := mustClaim(t, l, id)
+		finished := make(chan error, 1)
+		go func() { finished <- l.Finish(t.Context(), id, c.Fence, testResult(id, job.StatusOK)) }()
+		for {
+			r, err := l.Result(t.Context(), id)
+			if err == nil && r.Status == job.StatusOK {
+				break
+			}
+			if !errors.Is(err, ErrNotFinished) {
+				t.Fatalf("%s: status %q, error %v", id, r.Status, err)
+			}
+		}
+		if err := <-finished; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
