@@ -10,6 +10,7 @@
 //
 // # Keys
 //
-//	tf:{webhooks}:due       zset  ids of jobs with a callback that is not done; the score is when to look next
+//	tf:{webhooks}:waiting   zset  ids of open jobs with a callback; the score is when to look at one without having been told
+//	tf:{webhooks}:due       zset  ids of ended jobs whose callback is to be sent; the score is when
 //	tf:{webhooks}:job:ID    hash  one delivery
 package webhook

@@ -126,6 +126,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	slots := make(chan struct{}, parallel)
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
+	s.Poke() // What was left by others is not to wait for the first tick.
 	for {
 		select {
 		case <-ctx.Done():

@@ -50,7 +50,10 @@ const (
 // lookAgain is when a delivery whose job has not ended is looked at without having been told.
 const lookAgain = time.Minute
 
-const dueKey = "tf:{webhooks}:due"
+const (
+	dueKey     = "tf:{webhooks}:due"
+	waitingKey = "tf:{webhooks}:waiting"
+)
 
 func deliveryKey(id string) string { return "tf:{webhooks}:job:" + id }
 
@@ -60,7 +63,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function ms(n) return string.format('%.0f', n) end
 `
 
-// registerScript: KEYS delivery, due; ARGV id, url, event, traceparent, look again ms, ttl. The first callback of a job stays.
+// registerScript: KEYS delivery, waiting; ARGV id, url, event, traceparent, look again ms, ttl. The first callback of a job stays.
 var registerScript = redis.NewScript(luaNow + `
 if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('HGET', KEYS[1], 'url') end
 redis.call('HSET', KEYS[1], 'url', ARGV[2], 'event', ARGV[3], 'traceparent', ARGV[4], 'state', 'waiting', 'attempts', '0')
@@ -69,33 +72,35 @@ redis.call('ZADD', KEYS[2], ms(now + ARGV[5]), ARGV[1])
 return ''
 `)
 
-// endedScript: KEYS delivery, due; ARGV id. A job with a callback has ended: look at once.
+// endedScript: KEYS waiting, due; ARGV id. Of several replicas that hear of the same ending, one finds the job waiting.
 var endedScript = redis.NewScript(luaNow + `
-if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 0 end
-if redis.call('HGET', KEYS[1], 'state') ~= 'waiting' then return 0 end
+if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call('ZADD', KEYS[2], ms(now), ARGV[1])
 return 1
 `)
 
-// takeScript: KEYS due; ARGV limit, lease ms. What is taken is due again when the lease ends, should the taker die.
+// takeScript: KEYS waiting, due; ARGV limit, lease ms. What waits for too long becomes due; what is taken is due
+// again when the lease ends, should the taker die.
 var takeScript = redis.NewScript(luaNow + `
-local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms(now), 'LIMIT', 0, ARGV[1])
-for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], ms(now + ARGV[2]), id) end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms(now), 'LIMIT', 0, ARGV[1])) do
+	redis.call('ZREM', KEYS[1], id)
+	redis.call('ZADD', KEYS[2], ms(now), id)
+end
+local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ms(now), 'LIMIT', 0, ARGV[1])
+for _, id in ipairs(ids) do redis.call('ZADD', KEYS[2], ms(now + ARGV[2]), id) end
 return ids
 `)
 
-// settleScript: KEYS delivery, due; ARGV id, state, attempts, status, error, delay ms (0: done), ttl.
+// settleScript: KEYS delivery, waiting, due; ARGV id, state, attempts, status, error, delay ms (0: done), ttl.
 var settleScript = redis.NewScript(luaNow + `
-if redis.call('EXISTS', KEYS[1]) == 0 then
-	redis.call('ZREM', KEYS[2], ARGV[1])
-	return 0
-end
+redis.call('ZREM', KEYS[3], ARGV[1])
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[2], 'attempts', ARGV[3], 'status', ARGV[4], 'error', ARGV[5])
 redis.call('PEXPIRE', KEYS[1], ARGV[7])
-if ARGV[6] == '0' then
-	redis.call('ZREM', KEYS[2], ARGV[1])
-else
-	redis.call('ZADD', KEYS[2], ms(now + ARGV[6]), ARGV[1])
+if ARGV[6] ~= '0' then
+	local key = KEYS[3]
+	if ARGV[2] == 'waiting' then key = KEYS[2] end
+	redis.call('ZADD', key, ms(now + ARGV[6]), ARGV[1])
 end
 return 1
 `)
@@ -108,7 +113,7 @@ func NewStore(rdb redis.UniversalClient) *Store { return &Store{rdb: rdb} }
 
 // Register keeps a callback for a job, once: of a job that has one already the URL is returned, and nothing changes.
 func (s *Store) Register(ctx context.Context, id, url, traceparent string) (existing string, err error) {
-	existing, err = registerScript.Run(ctx, s.rdb, []string{deliveryKey(id), dueKey}, id, url, "evt_"+rand.Text(), traceparent,
+	existing, err = registerScript.Run(ctx, s.rdb, []string{deliveryKey(id), waitingKey}, id, url, "evt_"+rand.Text(), traceparent,
 		lookAgain.Milliseconds(), waitingTTL.Milliseconds()).Text()
 	if err != nil {
 		return "", fmt.Errorf("register webhook of %s: %w", id, err)
@@ -121,7 +126,7 @@ func (s *Store) Forget(ctx context.Context, id string) error {
 	if err := s.rdb.Del(ctx, deliveryKey(id)).Err(); err != nil {
 		return fmt.Errorf("forget webhook of %s: %w", id, err)
 	}
-	_ = s.rdb.ZRem(ctx, dueKey, id).Err() // What stays in the index goes when it is looked at.
+	_ = s.rdb.ZRem(ctx, waitingKey, id).Err() // What stays in the index goes when it is looked at.
 	return nil
 }
 
@@ -138,7 +143,7 @@ func (s *Store) Get(ctx context.Context, id string) (Delivery, error) {
 	d := Delivery{JobID: id, EventID: h["event"], URL: h["url"], Traceparent: h["traceparent"], State: State(h["state"]), LastError: h["error"]}
 	d.Attempts, _ = strconv.Atoi(h["attempts"]) // written by a script of ours
 	d.LastStatus, _ = strconv.Atoi(h["status"])
-	if d.State == StateWaiting || d.State == StateSending {
+	if d.State == StateSending {
 		if score, err := s.rdb.ZScore(ctx, dueKey, id).Result(); err == nil {
 			at := time.UnixMilli(int64(score)).UTC()
 			d.NextAt = &at
@@ -163,13 +168,13 @@ func (s *Store) Replay(ctx context.Context, id string) (Delivery, error) {
 
 // ended makes the delivery of a job due, if it has one that waits.
 func (s *Store) ended(ctx context.Context, id string) (bool, error) {
-	n, err := endedScript.Run(ctx, s.rdb, []string{deliveryKey(id), dueKey}, id).Int()
+	n, err := endedScript.Run(ctx, s.rdb, []string{waitingKey, dueKey}, id).Int()
 	return n == 1, err
 }
 
 // take leases up to limit deliveries that are due.
 func (s *Store) take(ctx context.Context, limit int, lease time.Duration) ([]string, error) {
-	return takeScript.Run(ctx, s.rdb, []string{dueKey}, limit, lease.Milliseconds()).StringSlice()
+	return takeScript.Run(ctx, s.rdb, []string{waitingKey, dueKey}, limit, lease.Milliseconds()).StringSlice()
 }
 
 // settle writes the outcome of an attempt; a delay of 0 means that there will be no other.
@@ -178,7 +183,7 @@ func (s *Store) settle(ctx context.Context, d Delivery, delay time.Duration) err
 	if delay == 0 {
 		ttl = doneTTL
 	}
-	err := settleScript.Run(ctx, s.rdb, []string{deliveryKey(d.JobID), dueKey}, d.JobID, string(d.State), d.Attempts,
+	err := settleScript.Run(ctx, s.rdb, []string{deliveryKey(d.JobID), waitingKey, dueKey}, d.JobID, string(d.State), d.Attempts,
 		d.LastStatus, d.LastError, delay.Milliseconds(), ttl.Milliseconds()).Err()
 	if err != nil {
 		return fmt.Errorf("write webhook of %s: %w", d.JobID, err)
