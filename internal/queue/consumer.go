@@ -82,7 +82,7 @@ func NewConsumer(rdb redis.UniversalClient, cfg Config, handler Handler, log *za
 	}
 	return &Consumer{
 		rdb: rdb, cfg: cfg, handler: handler, log: log, slots: newSlots(cfg.Concurrency, cfg.Unavailable, cfg.Metrics),
-		on: remedies{uncancel: true, backOff: true, wake: true, forward: true}, hurry: make(chan struct{}),
+		on: remedies{uncancel: true, backOff: true, wake: true, forward: true, scout: true}, hurry: make(chan struct{}),
 	}, nil
 }
 
@@ -96,12 +96,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 	defer func() { _ = client.Close() }() // Nothing is in flight any more.
 	stop := make(chan struct{})
-	sleeper := &sleeper{rdb: c.rdb, stop: stop}
-	defer sleeper.close()
 	weights := c.cfg.Shards.weights()
+	sleeper := &sleeper{rdb: c.rdb, queues: weights, stop: stop}
+	defer sleeper.close()
 	client.AddHook(&hook{
-		queues: len(weights), on: c.on, sleeper: sleeper, slots: c.slots, stop: stop, metrics: c.cfg.Metrics,
-		due: newDue(c.rdb, weights),
+		on: c.on, slots: c.slots, stop: stop, metrics: c.cfg.Metrics,
+		scout: newScout(c.rdb, weights, sleeper, c.on, c.cfg.Metrics), due: newDue(c.rdb, weights),
 	})
 	handlers, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer interrupt(nil)

@@ -134,7 +134,7 @@ func (p *Producer) Ensure(ctx context.Context, e Envelope, q job.Queue, at Prese
 	case settledRequeued:
 		p.cfg.Metrics.recovered.WithLabelValues("requeued").Inc()
 	}
-	p.wake(ctx)
+	p.wake(ctx, name)
 	return true, nil
 }
 

@@ -22,7 +22,7 @@ const (
 
 // remedies switches the parts of the hook; only tests switch one off.
 type remedies struct {
-	uncancel, backOff, wake, forward bool
+	uncancel, backOff, wake, forward, scout bool
 }
 
 // hook sits in the Redis client of asynq's server, and of nobody else, and makes good
@@ -30,13 +30,13 @@ type remedies struct {
 //
 //   - asynq repeats a failed acknowledgement with a context that it canceled before. The hook lets scripts run all the same.
 //   - asynq asks again at once when a dequeue is answered with an error. The hook pauses first.
-//   - asynq polls. The hook makes it wait, when all queues were empty, for somebody to submit.
+//   - asynq polls. The hook makes it wait, when all queues are empty, for somebody to submit.
+//   - asynq asks empty queues, one by one. The hook knows them and answers itself.
 //   - asynq's forwarder asks every queue every second. The hook lets it ask where something is due.
 //   - asynq's slots are not ours. While none of ours is free, the hook says that the queues are empty.
 type hook struct {
-	queues  int
 	on      remedies
-	sleeper *sleeper
+	scout   *scout
 	slots   *slots
 	stop    <-chan struct{}
 	metrics *Metrics
@@ -79,23 +79,27 @@ func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// dequeue asks one queue. asynq asks them in turn until one is not empty.
+// dequeue asks one queue, or answers for it. asynq asks them in turn until one is not empty.
 func (h *hook) dequeue(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-	if h.misses == 0 && !h.slots.waitFree(h.stop, pollEvery) || h.stopped() {
-		h.misses = 0
+	if h.misses == 0 && !h.begin(ctx) {
 		return empty(cmd)
 	}
-	err := next(ctx, cmd)
+	name := pendingOf(cmd)
+	err := error(redis.Nil)
+	if h.scout.worth(name) {
+		err = next(ctx, cmd)
+	} else {
+		_ = empty(cmd)
+	}
 	switch {
 	case err == nil:
 		h.misses, h.pause = 0, 0
 	case errors.Is(err, redis.Nil):
 		h.pause = 0
-		if h.misses++; h.misses >= h.queues {
+		h.scout.vain(name)
+		if h.misses++; h.misses >= len(h.scout.names) {
 			h.misses = 0
-			if h.on.wake && h.sleeper.wait(ctx) {
-				h.metrics.woken.Inc()
-			}
+			h.scout.end()
 		}
 	case redis.HasErrorPrefix(err, "NOSCRIPT"):
 		// The client sends the script itself next.
@@ -107,6 +111,15 @@ func (h *hook) dequeue(ctx context.Context, cmd redis.Cmder, next redis.ProcessH
 		}
 	}
 	return err
+}
+
+// begin waits until a task can be taken and there may be one. It tells false when none may be taken now.
+func (h *hook) begin(ctx context.Context) bool {
+	if h.stopped() || !h.slots.waitFree(h.stop, pollEvery) {
+		return false
+	}
+	h.scout.begin(ctx)
+	return !h.stopped()
 }
 
 // rest pauses, twice as long each time in a row.
@@ -145,4 +158,10 @@ func isDequeue(cmd redis.Cmder) bool {
 	}
 	key, _ := a[4].(string)
 	return strings.HasSuffix(key, ":paused")
+}
+
+// pendingOf is the name of the queue that a dequeue asks: its first key is asynq:{name}:pending.
+func pendingOf(cmd redis.Cmder) string {
+	key, _ := cmd.Args()[3].(string)
+	return strings.TrimSuffix(strings.TrimPrefix(key, "asynq:{"), "}:pending")
 }

@@ -57,7 +57,7 @@ func (p *Producer) Enqueue(ctx context.Context, e Envelope, q job.Queue) error {
 		return fmt.Errorf("enqueue %s: %w", e.ID, err)
 	}
 	p.cfg.Metrics.enqueued.WithLabelValues(string(q)).Inc()
-	p.wake(ctx)
+	p.wake(ctx, name)
 	return nil
 }
 

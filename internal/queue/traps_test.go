@@ -17,7 +17,7 @@ import (
 // still has the fault: when a control fails after an upgrade, the remedy can go.
 
 func allRemedies() *remedies {
-	return &remedies{uncancel: true, backOff: true, wake: true, forward: true}
+	return &remedies{uncancel: true, backOff: true, wake: true, forward: true, scout: true}
 }
 
 // asynq tries to acknowledge a finished task again every 5 s.

@@ -11,8 +11,8 @@ import (
 	"github.com/execra/tracefleet/internal/detach"
 )
 
-// Each submit pushes one token onto a list, and an idle worker waits for a token: so exactly one
-// worker looks at the queues, however many there are. Tokens that nobody waits for
+// Each submit pushes one token, the name of the asynq queue, onto a list, and an idle worker waits for a token: so exactly one
+// worker looks there, however many there are. Tokens that nobody waits for
 // are worth nothing after a while; the worst of a stale one is one look at empty queues.
 const (
 	wakeKey    = "tf:wake"
@@ -23,10 +23,10 @@ const (
 	pollEvery = time.Second
 )
 
-// wake wakes one worker. When it fails a worker notices the task within pollEvery.
-func (p *Producer) wake(ctx context.Context) {
+// wake wakes one worker for a task in the asynq queue called name. When it fails a worker notices the task within pollEvery.
+func (p *Producer) wake(ctx context.Context, name string) {
 	_, _ = p.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.LPush(ctx, wakeKey, "1")
+		pipe.LPush(ctx, wakeKey, name)
 		pipe.LTrim(ctx, wakeKey, 0, wakeTokens-1)
 		pipe.PExpire(ctx, wakeKey, wakeTTL)
 		return nil
@@ -35,14 +35,17 @@ func (p *Producer) wake(ctx context.Context) {
 
 // sleeper waits for tokens.
 type sleeper struct {
-	rdb  redis.UniversalClient
-	stop <-chan struct{}
-	wg   sync.WaitGroup
+	rdb redis.UniversalClient
+	// queues are those that this worker asks, with their weights.
+	queues map[string]int
+	stop   <-chan struct{}
+	wg     sync.WaitGroup
 }
 
-// wait returns when a token was there, after pollEvery, or when stop is closed. It tells whether there was a token.
-func (s *sleeper) wait(ctx context.Context) (woken bool) {
-	got := make(chan bool, 1)
+// wait returns when a token was there, after pollEvery, or when stop is closed. It tells whether there was a token, and the
+// queue that it names; "" when it names none of those that this worker asks.
+func (s *sleeper) wait(ctx context.Context) (where string, woken bool) {
+	got := make(chan []string, 1)
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
@@ -50,7 +53,7 @@ func (s *sleeper) wait(ctx context.Context) (woken bool) {
 		ctx, cancel := detach.Context(ctx, 5*pollEvery)
 		defer cancel()
 		start := time.Now()
-		err := s.rdb.BLPop(ctx, pollEvery, wakeKey).Err()
+		token, err := s.rdb.BLPop(ctx, pollEvery, wakeKey).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			// Redis is away: do not hurry to ask it again.
 			select {
@@ -58,13 +61,19 @@ func (s *sleeper) wait(ctx context.Context) (woken bool) {
 			case <-s.stop:
 			}
 		}
-		got <- err == nil
+		got <- token // of a list, the key and the element
 	}()
 	select {
-	case woken = <-got:
-		return woken
+	case token := <-got:
+		if len(token) != 2 {
+			return "", false
+		}
+		if s.queues[token[1]] > 0 {
+			where = token[1]
+		}
+		return where, true
 	case <-s.stop:
-		return false
+		return "", false
 	}
 }
 

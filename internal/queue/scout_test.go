@@ -1,0 +1,70 @@
+package queue
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/execra/tracefleet/internal/redistest"
+)
+
+// A paused queue has tasks and hands out none. That must not make a worker ask again and again.
+func TestPausedQueueIsAskedNowAndThen(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Options{}).Client()
+	if err := rdb.Set(t.Context(), "asynq:{default:0}:paused", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p := newProducer(t, rdb, Config{})
+	mustEnqueue(t, p, "a")
+	runs := make(chan string, 1)
+	consume(t, rdb, Config{}, nil, func(_ context.Context, d Delivery) (Report, error) {
+		runs <- d.Envelope.ID
+		return Report{}, nil
+	})
+	eventually(t, 10*time.Second, func() (bool, string) { return evals(t, rdb) > 1, "no dequeue" })
+	before := evals(t, rdb)
+	throughout(t, 2*time.Second, func() (bool, string) { return len(runs) == 0, "a task of a paused queue ran" })
+	if n := evals(t, rdb) - before; n > 100 {
+		t.Errorf("%d scripts in 2 s", n)
+	}
+	if err := rdb.Del(t.Context(), "asynq:{default:0}:paused").Err(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-runs:
+	case <-time.After(5 * pollEvery):
+		t.Error("the queue goes on and its task does not run")
+	}
+}
+
+// A token says where a task is, and may be wrong: the task is gone, or elsewhere, or the token means nothing.
+func TestTokensMayBeWrong(t *testing.T) {
+	t.Parallel()
+	for name, token := range map[string]string{"empty queue": "batch:3", "no queue": "1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t, redistest.Options{}).Client()
+			p := newProducer(t, rdb, Config{})
+			runs := make(chan string, 10)
+			consume(t, rdb, Config{}, nil, func(_ context.Context, d Delivery) (Report, error) {
+				runs <- d.Envelope.ID
+				return Report{}, nil
+			})
+			for _, id := range []string{"a", "b", "c"} {
+				if err := rdb.LPush(t.Context(), wakeKey, token, token, token).Err(); err != nil {
+					t.Fatal(err)
+				}
+				mustEnqueue(t, p, id)
+				select {
+				case got := <-runs:
+					if got != id {
+						t.Errorf("got %s, want %s", got, id)
+					}
+				case <-time.After(5 * pollEvery):
+					t.Fatalf("%s was not delivered", id)
+				}
+			}
+		})
+	}
+}
