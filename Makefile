@@ -25,6 +25,10 @@ setup: ## Prepare this machine: binaries, Docker engine, Redis, sandbox image
 build: ## Build bin/worker and bin/enqueuer
 	@deploy/setup/binaries.sh
 
+.PHONY: viewer
+viewer: ## Build the trace viewer's page anew after a change in its web/ (needs Node 20 and npm)
+	@cd internal/api/viewer/web && npm ci --no-fund --no-audit --loglevel=error && npm run --silent check && npm run --silent build
+
 .PHONY: image
 image: ## Build the sandbox image; PYTHON_PACKAGES="python3-numpy" adds packages
 	@deploy/setup/engine.sh

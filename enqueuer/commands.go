@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/execra/tracefleet/internal/api/viewer"
 	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/detach"
 	"github.com/execra/tracefleet/internal/job"
@@ -36,7 +37,8 @@ Examples:
     enqueuer trace main.py --arg one --arg "two three"
     enqueuer trace project/ --entrypoint app/run.py --stdin input.txt
     enqueuer trace main.py --wall 30s --memory 1GiB --events 50000
-    enqueuer trace main.py --format json | jq .summary.lines`
+    enqueuer trace main.py --format json | jq .summary.lines
+    enqueuer trace main.py --format html > trace.html`
 }
 
 // Run carries the command out.
@@ -64,7 +66,7 @@ func (c *traceCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.print(result, j.Files, c.formatFlag)
+	return s.print(result, j, c.formatFlag)
 }
 
 // await waits for the result of a job that this command submitted. When the
@@ -195,18 +197,26 @@ const (
 	formatText   = "text"
 	formatJSON   = "json"
 	formatExecra = "execra"
+	formatHTML   = "html"
 )
 
-// print writes a result to standard output.
-func (s *session) print(r job.Result, files map[string]string, f formatFlag) error {
+// print writes a result to standard output. input is the job it came from; without its
+// files there is no source to show.
+func (s *session) print(r job.Result, input job.Job, f formatFlag) error {
 	var err error
 	switch f.Format {
 	case formatJSON:
 		err = render.JSON(s.out, r)
 	case formatExecra:
 		err = render.Execra(s.out, r)
+	case formatHTML:
+		var page []byte
+		if page, err = viewer.SelfContained(r, input); err != nil {
+			return err
+		}
+		_, err = s.out.Write(page)
 	default:
-		err = render.Text(s.out, r, files, s.renderOptions(f))
+		err = render.Text(s.out, r, input.Files, s.renderOptions(f))
 	}
 	if err != nil {
 		return fmt.Errorf("write to standard output: %w", err)

@@ -99,7 +99,7 @@ type jobFlags struct {
 
 // formatFlag says how a result is printed.
 type formatFlag struct {
-	Format string `enum:"text,json,execra" default:"text" placeholder:"FORM" help:"text for people, json for the whole result, execra for Execra's tracer form."`
+	Format string `enum:"text,json,execra,html" default:"text" placeholder:"FORM" help:"text for people, json for the whole result, execra for Execra's tracer form, html for the viewer in one file."`
 	Steps  int    `once:"" default:"300" placeholder:"N" help:"Rows of the run in the text, 0 for all (${default})."`
 	Unfold bool   `once:"" help:"Show every pass of a loop in the text."`
 }

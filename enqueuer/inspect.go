@@ -55,14 +55,14 @@ func (c *getCmd) Run(s *session) error {
 	if err != nil {
 		return s.explain(err, c.ID)
 	}
-	var files map[string]string
-	if c.Format == formatText {
+	var input job.Job
+	if c.Format == formatText || c.Format == formatHTML {
 		// A damaged or expired input only costs the view its source lines.
-		if input, err := fleet.ledger.Input(s.ctx, c.ID); err == nil {
-			files = input.Files
+		if known, err := fleet.ledger.Input(s.ctx, c.ID); err == nil {
+			input = known
 		}
 	}
-	return s.print(result, files, c.formatFlag)
+	return s.print(result, input, c.formatFlag)
 }
 
 // unfinished says where a job without a result stands.

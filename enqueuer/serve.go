@@ -14,6 +14,7 @@ import (
 	"github.com/execra/tracefleet/internal/api"
 	"github.com/execra/tracefleet/internal/api/access"
 	"github.com/execra/tracefleet/internal/api/monitor"
+	"github.com/execra/tracefleet/internal/api/viewer"
 	"github.com/execra/tracefleet/internal/buildinfo"
 	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/deadletter"
@@ -135,9 +136,13 @@ func (c *serveCmd) parts(s *session, f *fleet, watched redis.UniversalClient, to
 	if err != nil {
 		return p, err
 	}
+	pages, err := viewer.Handler()
+	if err != nil {
+		return p, err
+	}
 	cfg := api.Config{
 		Guard: access.NewGuard(tokens, sessions.New(f.redis)), Desk: f.desk, Book: f.ledger, Dead: f.ledger, Office: deadletter.New(f.ledger, producer), Batches: f.ledger,
-		Monitor: asynqmon, Pages: pages(), Checks: p.checks,
+		Monitor: asynqmon, Pages: pages, Checks: p.checks,
 		MaxWaiters: c.MaxWaiters, RatePerSecond: c.Rate, Burst: c.Burst, Secure: c.TLSCert != "",
 		Version: buildinfo.Get().Version, Registerer: p.metrics, Log: log,
 	}

@@ -1,0 +1,117 @@
+import { heldObjects } from "../model/aliases";
+import { align, firstDifference } from "../model/diff";
+import { history } from "../model/history";
+import { excerpt, passAt, passesOf } from "../model/loops";
+import { parseKeepingFloats } from "../model/parse";
+import { Syntax } from "../model/syntax";
+import { pythonString, visible } from "../model/text";
+import { madeRun, recorded, syntaxOf } from "./build";
+import { equal, test } from "./harness";
+
+const MODULE = { name: "<module>" };
+
+test("numbers with a fraction keep their text, also beside strings that look like them", () => {
+  equal(parseKeepingFloats('{"a":1.0,"b":[1,-2.5e-07],"c":"1.5 \\"2.5","d\\\\":-0.0}'), {
+    a: ["FLOAT", "1.0"], b: [1, ["FLOAT", "-2.5e-07"]], c: '1.5 "2.5', "d\\": ["FLOAT", "-0.0"],
+  });
+});
+
+test("names that objects of JavaScript have are names like any other", () => {
+  const run = madeRun("", [MODULE], [["call", 1, 1], ["line", 1, 1], ["line", 1, 2, JSON.parse('{"vars":{"__proto__":1,"constructor":2,"toString":3}}')]]);
+  const frame = run.frameAt(2);
+  equal([...run.variables(frame, 2)], [["__proto__", 1], ["constructor", 2], ["toString", 3]]);
+});
+
+test("strings are written as Python does", () => {
+  equal(pythonString("it's"), `"it's"`);
+  equal(pythonString(`'"\\\n\u0000é\u202e`), `'\\'"\\\\\\n\\x00é\\u202e'`);
+  equal(visible("a\u001b[2J\tb\n\u202e"), "a␛[2J\tb\n\\u202e");
+});
+
+test("the stack follows calls and returns, and knows nothing across a gap", () => {
+  const run = madeRun("", [MODULE, { name: "f" }, { name: "g" }], [
+    ["call", 1, 1], ["line", 1, 1], ["call", 2, 1], ["line", 2, 2], ["call", 3, 1], ["return", 3, 1], ["line", 2, 3], ["return", 2, 3], ["line", 1, 2],
+  ]);
+  equal(run.stack(4).map((f) => f.id), [3, 2, 1]);
+  equal(run.stack(5).map((f) => f.id), [3, 2, 1]);
+  equal(run.stack(6).map((f) => f.id), [2, 1]);
+  equal(run.stack(8).map((f) => f.id), [1]);
+  equal(run.frames.get(2)?.parent?.id, 1);
+});
+
+test("a run opens at its failure", async () => {
+  const run = await recorded("two_files");
+  equal(run.event(run.opening()).event, "exception");
+  equal(run.opening(), run.fatal);
+  equal((await recorded("endless_loop")).opening(), 59);
+  equal((await recorded("shapes")).opening(), 0);
+});
+
+test("history has changes of the object as well as assignments", async () => {
+  const run = await recorded("mutable_default");
+  const frame = run.frameAt(8);
+  equal(history(run, frame, "into").map((m) => m.text), ["['red']", "['red', 'blue']"]);
+});
+
+test("a loop is a table of its passes", async () => {
+  const run = await recorded("two_files");
+  const syntax = syntaxOf(run)("main.py");
+  const loop = syntax?.loops[0];
+  const frame = run.frames.get(1);
+  if (!syntax || !loop || !frame) throw new Error("no loop");
+  const table = passesOf(run, syntax, loop, frame, run.fatal);
+  equal(table?.columns, ["item", "price", "total"]);
+  equal(table?.passes.map((p) => p.broken), [false, false, true]);
+  equal(passAt(table?.passes ?? [], run.fatal), 2);
+});
+
+test("a long table keeps its ends and what is around the current row", () => {
+  const passes = Array.from({ length: 200 }, (_, i) => ({ number: i + 1, from: i, to: i + 1, broken: false }));
+  const rows = excerpt(passes, 100).map((p) => p?.number ?? 0);
+  equal([rows.length, rows.indexOf(0), rows[21], rows.lastIndexOf(0), rows.at(-1)], [63, 20, 91, 42, 200]);
+});
+
+test("statements know what they read, write and change", () => {
+  const s = new Syntax("total += price * f(x, k=y)\na.b[i] = c\nitems.append(n)\nfor q, r in zip(u, v):\n    w = [z for z in q]\nt: int = 3\n");
+  const at = (line: number) => {
+    const found = s.statementAt(line);
+    return [found?.writes, found?.reads, found?.touches];
+  };
+  equal(at(1), [["total"], ["total", "price", "f", "x", "y"], []]);
+  equal(at(2), [[], ["a", "i", "c"], ["a"]]);
+  equal(at(3), [[], ["items", "n"], ["items"]]);
+  equal(at(4), [["q", "r"], ["zip", "u", "v"], []]);
+  equal(at(5), [["w"], ["q"], []]);
+  equal([at(6)[0], s.statementAt(6)?.literal], [["t"], true]);
+  equal(s.loops.map((l) => [l.line, l.endLine]), [[4, 5]]);
+});
+
+test("objects list every name that is the same object", async () => {
+  const run = await recorded("mutable_default");
+  const last = run.length - 1;
+  const list = [...heldObjects(run, last, 10).values()].find((h) => h.entry[0] === "LIST");
+  equal(list?.names, ["first", "second"]);
+});
+
+test("texts are aligned by the longest common lines", () => {
+  equal([...align(["a", "b", "c", "d"], ["a", "x", "c", "d"])].sort(), [[1, 1], [3, 3], [4, 4]]);
+});
+
+test("two runs differ first where a value does, or the path", () => {
+  const one = (second: number) => madeRun("x = 1\ny = x\nprint(y)\n", [MODULE], [
+    ["call", 1, 1], ["line", 1, 1], ["line", 1, 2, { vars: { x: 1 } }], ["line", 1, 3, { vars: { y: second } }],
+  ]);
+  const found = firstDifference(one(1), one(2));
+  equal([found.kind, found.a, found.values], ["values", 3, [{ name: "y", a: "1", b: "2" }]]);
+  equal(firstDifference(one(1), one(1)).kind, "none");
+  const turned = madeRun("x = 1\ny = x\nprint(y)\n", [MODULE], [["call", 1, 1], ["line", 1, 1], ["line", 1, 3, { vars: { x: 1 } }]]);
+  equal(firstDifference(one(1), turned).kind, "path");
+});
+
+test("a changed line is passed over, and its effect is the difference", () => {
+  const run = (source: string, y: number) => madeRun(source, [MODULE], [
+    ["call", 1, 1], ["line", 1, 1], ["line", 1, 2, { vars: { x: 1 } }], ["line", 1, 3, { vars: { y } }],
+  ]);
+  const found = firstDifference(run("x = 1\ny = x\nprint(y)\n", 1), run("x = 1\ny = x + 1\nprint(y)\n", 2));
+  equal([found.kind, found.values[0]?.name], ["values", "y"]);
+});

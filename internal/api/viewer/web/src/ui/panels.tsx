@@ -1,0 +1,265 @@
+// The panels that list things: the call stack, objects, output, exceptions and
+// the result itself.
+import { heldObjects, kindOf, slots } from "../model/aliases";
+import { functionName } from "../model/run";
+import { clean, visible } from "../model/text";
+import type { ProgramException } from "../model/types";
+import { count, exceptionLine, facts, gapWords, millis, notes, number, size } from "../model/words";
+import { Node } from "./values";
+import { RefBadge, StepLink, stepWords, useView } from "./parts";
+
+/** The call stack, innermost first. */
+export function Stack() {
+  const view = useView();
+  const step = view.step.value;
+  const stack = view.stack.value;
+  const shown = stack.length > 60 ? [...stack.slice(0, 40), null, ...stack.slice(-10)] : stack;
+  return (
+    <ol class="stack">
+      {shown.map((frame, i) => {
+        if (!frame) return <li class="quiet" key="more">{stack.length - 50} more calls</li>;
+        const at = view.run.lastIn(frame, step);
+        const line = at >= 0 ? view.run.event(at).line : frame.func.line;
+        const current = frame === view.frame.value;
+        return (
+          <li key={frame.id}>
+            <button type="button" class={`stack-row ${current ? "active" : ""}`} aria-current={current} onClick={() => {
+              view.picked.value = i === 0 ? null : frame.id;
+              view.file.value = "";
+            }}>
+              <span class="mono">{clean(functionName(frame.func))}</span>
+              <span class="quiet">{clean(frame.path)}:{line}</span>
+            </button>
+          </li>
+        );
+      })}
+      {view.run.threads.length > 1 && <li class="quiet pad">thread {view.run.event(step).thread} of {view.run.threads.length}</li>}
+    </ol>
+  );
+}
+
+/** The objects that the stack's variables lead to; those with several names come with all of them. */
+export function Objects() {
+  const view = useView();
+  const step = view.step.value;
+  const held = [...heldObjects(view.run, step, 60).values()].filter((h) => view.definitions.value || h.entry[0] !== "CLASS");
+  if (held.length === 0) return <p class="quiet pad">No objects here; numbers and texts stand beside their names.</p>;
+  const shared = new Set(held.filter((h) => h.names.length > 1).map((h) => h.ref));
+  const order = [...held].sort((a, b) => Number(shared.has(b.ref)) - Number(shared.has(a.ref)));
+  return (
+    <ul class="objects">
+      {order.map((h) => (
+        <li key={h.ref} class={`object ${h.changed ? "changed" : ""}`} data-holds={h.ref}>
+          <p class="object-head">
+            <RefBadge ref={h.ref} shared={shared.has(h.ref)} /> <strong>{clean(kindOf(h.entry))}</strong>{" "}
+            {h.changed && <span class="was">changed</span>}
+          </p>
+          <p class="holders">
+            {shared.has(h.ref) ? "the same object as " : ""}
+            {h.names.map((name, i) => (
+              <span key={name}>{i > 0 ? ", " : ""}<span class="mono">{clean(name)}</span></span>
+            ))}
+          </p>
+          <ul class="slots">
+            {slots(h.entry).map((slot, i) => (
+              <li key={i}>
+                <span class="slot">{clean(slot.label)}</span>
+                <Node path={`◆${h.ref}/${slot.label}`} value={slot.value} step={step} shared={shared} depth={1} />
+              </li>
+            ))}
+          </ul>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** What the program wrote: so far, and what is still to come. A click leads to the moment of writing. */
+export function Output() {
+  const view = useView();
+  const { result } = view.run;
+  const [out, err] = view.run.length > 0 ? view.run.output(view.step.value) : [Infinity, Infinity];
+  const atEnd = view.step.value >= view.run.length - 1 && view.run.gaps.length === 0;
+  if (result.stdout_bytes + result.stderr_bytes === 0) return <p class="quiet pad">The program wrote nothing.</p>;
+  return (
+    <div class="output">
+      <Stream title="Standard output" index={0} text={result.stdout} bytes={result.stdout_bytes} cut={result.stdout_truncated} until={atEnd ? Infinity : out} />
+      <Stream title="Standard error" index={1} text={result.stderr} bytes={result.stderr_bytes} cut={result.stderr_truncated} until={atEnd ? Infinity : err} />
+    </div>
+  );
+}
+
+function Stream(props: { title: string; index: 0 | 1; text: string; bytes: number; cut: boolean; until: number }) {
+  const view = useView();
+  if (props.bytes === 0) return null;
+  const bytes = new TextEncoder().encode(props.text);
+  const decode = (b: Uint8Array) => new TextDecoder().decode(b);
+  const until = Math.min(props.until, bytes.length);
+  const find = (event: MouseEvent) => {
+    const offset = clickedOffset(event, event.currentTarget as HTMLElement);
+    if (offset < 0) return;
+    const at = new TextEncoder().encode(visible(props.text).slice(0, offset)).length;
+    const step = view.run.events.findIndex((e) => (e.out?.[props.index] ?? -1) > at);
+    if (step > 0) view.jump(step);
+  };
+  return (
+    <section aria-label={props.title}>
+      <h3>
+        {props.title} <span class="quiet">{props.cut ? `first ${size(bytes.length)} of ${size(props.bytes)}` : size(props.bytes)}</span>
+      </h3>
+      <pre class={props.index === 1 ? "stderr" : ""} onClick={find} title="Click: go to the moment this was written">
+        <span>{visible(decode(bytes.subarray(0, until)))}</span>
+        {until < bytes.length && <span class="future"><span class="sr">still to come: </span>{visible(decode(bytes.subarray(until)))}</span>}
+      </pre>
+    </section>
+  );
+}
+
+/** The number of characters before the one that was clicked, or -1. */
+function clickedOffset(event: MouseEvent, host: HTMLElement): number {
+  const found = document.caretPositionFromPoint?.(event.clientX, event.clientY);
+  if (!found || !host.contains(found.offsetNode) || !getSelection()?.isCollapsed) return -1;
+  let offset = found.offset;
+  const walker = document.createTreeWalker(host, NodeFilter.SHOW_TEXT, (node) =>
+    node.parentElement?.classList.contains("sr") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
+  );
+  for (let node = walker.nextNode(); node && node !== found.offsetNode; node = walker.nextNode()) offset += node.textContent?.length ?? 0;
+  return offset;
+}
+
+/** The exception that ended the program, with what led to it, and all that were raised. */
+export function Exceptions() {
+  const view = useView();
+  const { run } = view;
+  const end = run.result.exception;
+  const raises = run.raises();
+  if (!end && raises.length === 0) return <p class="quiet pad">No exception was raised.</p>;
+  return (
+    <div class="exceptions">
+      {end && (
+        <section aria-label="The exception that ended the program">
+          <Chain exception={end} lead="" />
+          {run.fatal >= 0 && <p><StepLink step={run.fatal}>Go to where it was raised ({stepWords(run.fatal)})</StepLink></p>}
+        </section>
+      )}
+      {raises.length > 0 && (
+        <section aria-label="Raised during the run">
+          <h3>Raised during the run</h3>
+          <ol class="raises">
+            {raises.slice(0, 200).map((step) => {
+              const e = run.event(step);
+              const caught = step === run.fatal ? "ended the program" : run.previousInFrame(step) >= 0 ? caughtWords(view.run, step) : "";
+              return (
+                <li key={step}>
+                  <StepLink step={step}>
+                    <span class="mono fail">{clean(exceptionLine(e.exception ?? { type: "exception", message: "" }))}</span>{" "}
+                    <span class="quiet">{stepWords(step)}, {clean(run.frameAt(step).path)}:{e.line}</span>
+                  </StepLink>{" "}
+                  <span class="quiet">{caught}</span>
+                </li>
+              );
+            })}
+            {raises.length > 200 && <li class="quiet">{number(raises.length - 200)} more</li>}
+          </ol>
+        </section>
+      )}
+    </div>
+  );
+}
+
+function caughtWords(run: ReturnType<typeof useView>["run"], step: number): string {
+  const thread = run.event(step).thread;
+  for (let at = step + 1; at < run.length; at++) {
+    const e = run.event(at);
+    if (e.thread !== thread) continue;
+    if (e.event === "unwind" || e.event === "exception") continue;
+    return e.event === "line" ? `caught in ${functionName(run.frameAt(at).func)}` : "";
+  }
+  return "";
+}
+
+function Chain({ exception, lead }: { exception: ProgramException; lead: string }) {
+  const inner = exception.cause ?? exception.context;
+  return (
+    <div class="chain">
+      <p class="fail mono wrap">{lead && <span class="lead">{lead} </span>}{visible(exceptionLine(exception))}</p>
+      <Traceback exception={exception} />
+      {exception.group.map((e, i) => e && <Chain key={i} exception={e} lead={`${i + 1} of ${exception.group.length} in the group:`} />)}
+      {inner && <Chain exception={inner} lead={exception.cause ? "caused by" : "while handling"} />}
+    </div>
+  );
+}
+
+const SHOWN_FRAMES = 24;
+
+function Traceback({ exception }: { exception: ProgramException }) {
+  const view = useView();
+  const frames = exception.traceback;
+  const hidden = frames.length - SHOWN_FRAMES;
+  const shown = hidden > 0 ? [...frames.slice(0, SHOWN_FRAMES / 2), null, ...frames.slice(-SHOWN_FRAMES / 2)] : frames;
+  return (
+    <ol class="traceback">
+      {shown.map((f, i) => {
+        if (!f) return <li key={i} class="quiet">{count(hidden, "more frame")}</li>;
+        const source = (f.source || view.run.sourceLine(f.file, f.line) || "").trim();
+        return (
+          <li key={i} class={f.library ? "quiet" : ""}>
+            {clean(f.file)}:{f.line} in {clean(f.function)}{f.library && " (library)"}
+            {source && !f.library && <pre class="quote">{clean(source)}</pre>}
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+/** The facts of the run: what it took, its limits, what is missing from the trace. */
+export function ResultPanel() {
+  const { run } = useView();
+  const r = run.result;
+  const remarks = [...notes(r), ...run.gaps.map((g) => `After ${stepWords(g.before - 1)}: ${gapWords(g, r)}.`)];
+  const used: [string, string, string][] = [
+    ["Time by the clock", millis(r.usage.wall_ms), millis(r.limits.wall_ms)],
+    ["Processor time", millis(r.usage.cpu_ms), millis(r.limits.cpu_ms)],
+    ["Memory", size(r.usage.max_memory_bytes), size(r.limits.memory_bytes)],
+    ["Processes", number(r.usage.max_processes), number(r.limits.processes)],
+    ["Standard output", size(r.stdout_bytes), size(r.limits.output_bytes)],
+    ["Standard error", size(r.stderr_bytes), size(r.limits.output_bytes)],
+    ["Events in the trace", number(r.summary?.events_kept ?? run.length), number(r.limits.trace_events)],
+  ];
+  const s = r.summary;
+  return (
+    <div class="facts">
+      {remarks.length > 0 && (
+        <section aria-label="Notes">
+          <h3>Notes</h3>
+          <ul>{remarks.map((text, i) => <li key={i}>{visible(text)}</li>)}</ul>
+        </section>
+      )}
+      <section aria-label="Limits">
+        <h3>What it took</h3>
+        <table>
+          <thead><tr><th scope="col"><span class="sr">What</span></th><th scope="col">used</th><th scope="col">limit</th></tr></thead>
+          <tbody>{used.map(([what, took, limit]) => <tr key={what}><th scope="row">{what}</th><td>{took}</td><td>{limit}</td></tr>)}</tbody>
+        </table>
+      </section>
+      {s && (
+        <section aria-label="Counts">
+          <h3>Counts of the whole run{s.counts_exact ? "" : " (at least)"}</h3>
+          <p>
+            {count(s.total_lines, "line")} run, {count(s.total_calls, "call")}, {count(s.events_total, "event")}
+            {s.events_kept < s.events_total ? `, of which ${number(s.events_kept)} are recorded` : ""}.
+          </p>
+        </section>
+      )}
+      <section aria-label="Details">
+        <h3>Details</h3>
+        <p class="quiet wrap">
+          {facts(r).map(clean).join(" · ")} · {r.runtime.engine}/{r.runtime.oci_runtime} · job <span class="mono">{r.id}</span>, attempt {r.attempt} · finished {r.finished_at}
+        </p>
+        <p class="quiet">The trace was taken inside the program's own interpreter, so a hostile program could have forged it. Status, output, times and limits were observed from outside.</p>
+      </section>
+    </div>
+  );
+}
+
