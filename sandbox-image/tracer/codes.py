@@ -7,6 +7,8 @@ hashing one reads all of it, so only code made at run time is hashed.
 
 from __future__ import annotations
 
+from _thread import allocate_lock, get_ident
+
 from . import loops
 from .memory import DEFS, NOWHERE, UNKNOWN, Slots
 
@@ -24,6 +26,8 @@ MAX_DYNAMIC = 4096
 """Code objects made at run time that are followed at once; older ones drop out."""
 MAX_NAME = 200
 MAX_ARGUMENTS = 30
+MAX_WAIT = 1
+"""Seconds to wait for another thread's definition."""
 OPTIMIZED, VARARGS, VARKEYWORDS, GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x1, 0x4, 0x8, 0x20, 0x80, 0x200
 KINDS = {"<lambda>": "lambda", "<genexpr>": "genexpr"}
 
@@ -66,6 +70,8 @@ class Codes:
         self._count = 0
         self._dynamic: dict[int, CodeType] = {}
         self._same: dict[CodeType, Facts] = {}
+        self._lock = allocate_lock()
+        self._definer = 0
 
     def facts(self, code: CodeType, frame: FrameType) -> Facts | None:
         """Return the facts of user code, defining it at first sight; None for other code.
@@ -73,7 +79,23 @@ class Codes:
         ``frame`` is a frame that begins to run the code. Code that ``exec`` or ``eval`` runs is user
         code when user code called them. None too when the memory has no room for another
         definition; that is counted.
+
+        One thread at a time, as numbers go by the order in memory. A signal handler of the program that
+        comes in between goes without.
         """
+        me = get_ident()
+        if self._definer == me or not self._lock.acquire(timeout=MAX_WAIT):
+            self._counters[UNKNOWN] += 1
+            return None
+        try:
+            self._definer = me
+            return self.known.get(id(code)) or self._find(code, frame)
+        finally:
+            self._definer = 0
+            self._lock.release()
+
+    def _find(self, code: CodeType, frame: FrameType) -> Facts | None:
+        """Define code if it is user code."""
         if code.co_name == "<module>" and not self.is_included(code.co_filename):
             caller = frame.f_back
             if caller is not None and id(caller.f_code) in self.known:
