@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -16,6 +17,26 @@ type Proxy struct {
 	mu    sync.Mutex
 	cut   bool
 	conns map[net.Conn]struct{}
+	// trap is what CutAt waits for; nil when it waits for nothing.
+	trap *trap
+}
+
+// Loss says what of a command is lost when the way is cut in the middle of it.
+type Loss int
+
+// The two halves of a command's way.
+const (
+	// LoseCommand: the server never gets it.
+	LoseCommand Loss = iota
+	// LoseAnswer: the server executes it, and the client does not know.
+	LoseAnswer
+)
+
+// trap is an order to cut when a client sends something.
+type trap struct {
+	trigger []byte
+	loss    Loss
+	sprung  chan struct{}
 }
 
 // StartProxy starts a proxy to target, which ends with the test.
@@ -48,11 +69,21 @@ func (p *Proxy) Cut() {
 	}
 }
 
+// CutAt cuts the way, as Cut does, as soon as a client sends trigger, and closes the channel it returns. What is lost of
+// the command with the trigger is the caller's choice; for LoseAnswer the trigger should stand near the command's
+// end. A later CutAt takes the place of one that still waits, and Mend ends it.
+func (p *Proxy) CutAt(trigger string, loss Loss) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trap = &trap{trigger: []byte(trigger), loss: loss, sprung: make(chan struct{})}
+	return p.trap.sprung
+}
+
 // Mend lets connections through again.
 func (p *Proxy) Mend() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut = false
+	p.cut, p.trap = false, nil
 }
 
 func (p *Proxy) serve() {
@@ -69,7 +100,7 @@ func (p *Proxy) serve() {
 		if !p.keep(client, server) {
 			continue
 		}
-		p.wg.Go(func() { p.pipe(client, server) })
+		p.wg.Go(func() { p.pipe(client, &watcher{Conn: server, proxy: p}) })
 		p.wg.Go(func() { p.pipe(server, client) })
 	}
 }
@@ -94,4 +125,55 @@ func (p *Proxy) pipe(from, to net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, from)
+}
+
+// watcher is the server's end of a connection; it looks for the trap's trigger in what the client sends.
+type watcher struct {
+	net.Conn
+	proxy *Proxy
+	// tail is the end of what was sent before: a trigger may come in two parts.
+	tail []byte
+}
+
+// Write passes on what a client sends, unless it springs the trap.
+func (w *watcher) Write(data []byte) (int, error) {
+	t := w.proxy.spring(append(w.tail, data...))
+	w.tail = append(w.tail[:0], data[max(0, len(data)-maxTrigger):]...)
+	if t == nil {
+		return w.Conn.Write(data)
+	}
+	defer close(t.sprung)
+	defer w.proxy.Cut()
+	if t.loss == LoseCommand {
+		return 0, net.ErrClosed
+	}
+	// The server reads to the end before it notices that nobody listens.
+	n, err := w.Conn.Write(data)
+	if half, ok := w.Conn.(*net.TCPConn); ok && err == nil {
+		err = half.CloseWrite()
+		w.proxy.release(w.Conn)
+	}
+	return n, err
+}
+
+// maxTrigger is the longest trigger that is found although it came in two parts.
+const maxTrigger = 128
+
+// spring takes the trap when its trigger is in data.
+func (p *Proxy) spring(data []byte) *trap {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.trap
+	if t == nil || !bytes.Contains(data, t.trigger) {
+		return nil
+	}
+	p.trap = nil
+	return t
+}
+
+// release lets a connection to the server end by itself: its client's end is cut.
+func (p *Proxy) release(server net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, server)
 }
