@@ -96,7 +96,7 @@ type reaper interface {
 }
 
 // reapEvery is how often leftovers are looked for.
-const reapEvery = time.Minute
+const reapEvery = 30 * time.Second
 
 // reap looks for leftovers until ctx ends. A failure is no reason to stop: the next look may succeed.
 func reap(ctx context.Context, engine reaper, log *zap.Logger) error {

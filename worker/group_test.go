@@ -193,7 +193,7 @@ func TestReapGoesOn(t *testing.T) {
 			t.Errorf("got %v, want nil", err)
 		}
 		if engine.calls != 3 {
-			t.Errorf("got %d looks in three minutes, want 3", engine.calls)
+			t.Errorf("got %d looks in three periods, want 3", engine.calls)
 		}
 	})
 }

@@ -49,6 +49,8 @@ type Engine struct {
 	// each with the time from which on the engine's word that there is no such
 	// container is believed.
 	quarantine map[string]time.Time
+	// idle holds the containers of others that did not run when they were seen, each with when that was first.
+	idle map[string]time.Time
 }
 
 // Open connects to the engine, checks that it can confine a sandbox, and
@@ -66,7 +68,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, cli: cli, log: log, metrics: cfg.Metrics, instance: randomHex(), opened: time.Now(),
-		live: map[string]bool{}, quarantine: map[string]time.Time{},
+		live: map[string]bool{}, quarantine: map[string]time.Time{}, idle: map[string]time.Time{},
 	}
 	if err := e.survey(ctx); err != nil {
 		return nil, errors.Join(err, cli.Close())

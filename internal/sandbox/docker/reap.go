@@ -15,7 +15,7 @@ import (
 
 // Reap removes what has no owner any more: containers of this fleet that an
 // earlier life of a worker of this name left, containers of any worker of the
-// fleet whose deadline has passed, and what is in quarantine here. It returns
+// fleet whose deadline has passed or that have not run for a while, and what is in quarantine here. It returns
 // how many containers it removed; an error names those that it could not.
 // Containers of other fleets, and any that this package did not make, are
 // never touched. Call it at the worker's start and then now and again.
@@ -44,6 +44,7 @@ func (e *Engine) Reap(ctx context.Context) (n int, err error) {
 		return n, errors.Join(append(errs, err)...)
 	}
 	now := time.Now()
+	e.watchIdle(found, now)
 	for _, c := range found {
 		if ctx.Err() != nil {
 			errs = append(errs, abandoned(ctx))
@@ -83,6 +84,8 @@ func (e *Engine) ownerless(c container.Summary, now time.Time) string {
 	switch {
 	case now.After(t.Deadline):
 		return "deadline passed"
+	case t.Instance != e.instance && e.stoodStill(name(c), now):
+		return "left by a worker that is gone"
 	case t.Worker != e.cfg.Worker:
 		return ""
 	case t.Instance != e.instance:
@@ -94,6 +97,35 @@ func (e *Engine) ownerless(c container.Summary, now time.Time) string {
 		// Launched by us, and no sandbox of ours.
 		return "lost"
 	}
+}
+
+// idleGrace is how long a container of another worker may stand still before it counts as left behind. A living
+// worker starts what it created, and removes what has ended, within its deadlines, which are shorter.
+const idleGrace = 2 * time.Minute
+
+// watchIdle notes which containers stand still.
+func (e *Engine) watchIdle(found []container.Summary, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	idle := make(map[string]time.Time)
+	for _, c := range found {
+		switch c.State {
+		case container.StateCreated, container.StateExited, container.StateDead:
+			idle[name(c)] = now
+			if since, seen := e.idle[name(c)]; seen {
+				idle[name(c)] = since
+			}
+		}
+	}
+	e.idle = idle
+}
+
+// stoodStill tells whether a container has stood still for idleGrace.
+func (e *Engine) stoodStill(name string, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	since, idle := e.idle[name]
+	return idle && now.Sub(since) >= idleGrace
 }
 
 func (e *Engine) isLive(name string) bool {

@@ -100,6 +100,29 @@ func TestReapAfterCrash(t *testing.T) {
 	}
 }
 
+// TestReapOfADeadNeighbour leaves containers of a worker whose name nobody takes over.
+func TestReapOfADeadNeighbour(t *testing.T) {
+	t.Parallel()
+	before := open(t, nil)
+	b := start(t, before, job.DefaultLimits())
+	neighbour := nextLife(t, before, "neighbour")
+	left := plant(t, before, tag{
+		Fleet: before.cfg.Fleet, Worker: before.cfg.Worker, Instance: before.instance, Launched: time.Now(), Deadline: time.Now().Add(time.Hour),
+	}.labels())
+	if n, err := neighbour.Reap(context.Background()); n != 0 || err != nil {
+		t.Errorf("at the first look: got %d reaped, %v; want none", n, err)
+	}
+	neighbour.mu.Lock()
+	neighbour.idle[left] = time.Now().Add(-idleGrace)
+	neighbour.mu.Unlock()
+	if n, err := neighbour.Reap(context.Background()); n != 1 || err != nil {
+		t.Errorf("later: got %d reaped, %v; want the one that stands still", n, err)
+	}
+	if err := b.Close(); err != nil {
+		t.Errorf("Close of a sandbox that ran all the time: %v", err)
+	}
+}
+
 // nextLife opens the engine anew for a worker of the same fleet.
 func nextLife(t *testing.T, before *Engine, worker string) *Engine {
 	t.Helper()
