@@ -234,7 +234,9 @@ func TestReprocessComparesAndResumes(t *testing.T) {
 	if _, err := f.batch.Submit(t.Context(), ledger.Batch{Name: "b"}, programs(n), 4, func(batch.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
-	f.finish("b", func(i int64) job.Status { return []job.Status{job.StatusOK, job.StatusTimeLimit, job.StatusException}[i%3] })
+	f.finish("b", func(i int64) job.Status {
+		return []job.Status{job.StatusOK, job.StatusTimeLimit, job.StatusException}[i%3]
+	})
 	again := batch.Again{From: "b", Statuses: []string{"time_limit", "exception"}}
 	rerun := func(d *batch.Desk) (ledger.Batch, error) {
 		b, err := d.Rerun(t.Context(), again, "")

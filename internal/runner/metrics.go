@@ -51,6 +51,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, s := range job.Statuses() {
 		m.jobs.WithLabelValues(string(s))
 	}
+	for _, phase := range []string{phaseWait, phaseLaunch, phaseRun, phaseTotal} {
+		m.seconds.WithLabelValues(phase)
+	}
 	if reg != nil {
 		reg.MustRegister(m.jobs, m.seconds, m.overshoot, m.cut, m.panics)
 	}
