@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/execra/tracefleet/internal/job"
 )
 
@@ -29,7 +31,7 @@ const (
 )
 
 // Claim takes a queued job for a worker. The claim must be kept alive with Hold, or Heartbeat at least
-// every Config.BeatEvery, until Finish, Bury or Release.
+// every Config.BeatEvery, until Finish, Bury or Release. It brings the job's input along, for ClaimedInput.
 //
 // A dead letter that was Shelved, and whose task is delivered all the same, was run by an operator in the queue's own pages: it is
 // claimed as if it had been requeued.
@@ -41,7 +43,7 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 	if !job.ValidID(id) {
 		return Claim{}, fmt.Errorf("claim %.40q: %w", id, ErrNotFound)
 	}
-	got, err := claimScript.Run(ctx, l.rdb, jobKeys(id), word(worker), l.cfg.OpenTTL.Milliseconds(), rand.Text()).Slice()
+	got, err := l.claim(ctx, id, worker)
 	if err != nil {
 		return Claim{}, reply("claim", id, err)
 	}
@@ -64,10 +66,28 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 		l.cfg.Metrics.corrupt.Inc()
 		return c, fmt.Errorf("claim %s: %w", id, err)
 	}
-	// Now the reconciler looks at it as soon as the claim can be stale. When this fails it looks a little later.
-	_ = l.due(ctx, id, l.cfg.StaleAfter)
-	l.announce(ctx, id)
+	if input := text(rest, 1); input != "" {
+		c.input = []byte(input)
+	}
 	return c, nil
+}
+
+// claim runs the script. In the same round trip the reconciler is told to look as soon as the claim can be stale, if it is one;
+// otherwise, or when that fails, it looks for nothing, or a little later.
+func (l *Ledger) claim(ctx context.Context, id, worker string) ([]any, error) {
+	keys, args := jobKeys(id), []any{word(worker), l.cfg.OpenTTL.Milliseconds(), rand.Text(), maxInputBytes, id}
+	var claimed *redis.Cmd
+	// Each command knows its own error.
+	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		claimed = claimScript.EvalSha(ctx, pipe, keys, args...)
+		soonScript.EvalSha(ctx, pipe, []string{openKey}, id, l.cfg.StaleAfter.Milliseconds())
+		return nil
+	})
+	if redis.HasErrorPrefix(claimed.Err(), "NOSCRIPT") {
+		claimed = claimScript.Run(ctx, l.rdb, keys, args...)
+		_ = soonScript.Run(ctx, l.rdb, []string{openKey}, id, l.cfg.StaleAfter.Milliseconds()).Err()
+	}
+	return claimed.Slice()
 }
 
 func newClaim(id string, h map[string]string) (Claim, error) {

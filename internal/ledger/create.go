@@ -93,6 +93,20 @@ func (l *Ledger) Input(ctx context.Context, id string) (job.Job, error) {
 	if err != nil {
 		return job.Job{}, reply("input", id, err)
 	}
+	return l.readInput(id, blob)
+}
+
+// ClaimedInput returns the job of a claim as it was submitted. As a rule it asks nobody.
+// Errors: as Input.
+func (l *Ledger) ClaimedInput(ctx context.Context, c Claim) (job.Job, error) {
+	if c.input == nil {
+		return l.Input(ctx, c.Entry.ID)
+	}
+	return l.readInput(c.Entry.ID, c.input)
+}
+
+// readInput reads the stored input of a job.
+func (l *Ledger) readInput(id string, blob []byte) (job.Job, error) {
 	j, err := l.codec.decodeInput(blob)
 	if err == nil && j.ID != id {
 		err = corrupt("input: it is the input of %.40q", j.ID)

@@ -73,6 +73,9 @@ type Claim struct {
 	// Attempt counts from 1.
 	Attempt int
 	Entry   Entry
+
+	// input is the job's stored input, unless it was missing or too large.
+	input []byte
 }
 
 // Attempt is one ended attempt at a job.

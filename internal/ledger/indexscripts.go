@@ -41,15 +41,21 @@ for i = 1, 4 do redis.call('PEXPIRE', KEYS[i], ARGV[3]) end
 return {'ok', tenants}
 `)
 
-// closeScript: KEYS open, of; ARGV id.
+// closeScript: KEYS open, of; ARGV ids.
 var closeScript = redis.NewScript(luaClose + `
-close(ARGV[1])
+for _, id in ipairs(ARGV) do close(id) end
 return {'ok'}
 `)
 
 // dueScript says when to look at a job that is in the index: ARGV id, delay ms.
 var dueScript = redis.NewScript(luaClock + `
 redis.call('ZADD', KEYS[1], 'XX', ms(now + ARGV[2]), ARGV[1])
+return {'ok'}
+`)
+
+// soonScript is dueScript for a job that may be due earlier.
+var soonScript = redis.NewScript(luaClock + `
+redis.call('ZADD', KEYS[1], 'XX', 'LT', ms(now + ARGV[2]), ARGV[1])
 return {'ok'}
 `)
 

@@ -105,6 +105,8 @@ type Ledger struct {
 	hub   hub
 
 	memory memoryGauge
+	// closing takes jobs out of the index of open ones.
+	closing crowd
 }
 
 // New returns a Ledger over rdb, which stays the caller's to close, after the Ledger.
@@ -117,7 +119,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	l := &Ledger{rdb: rdb, cfg: cfg, codec: c}
+	l := &Ledger{rdb: rdb, cfg: cfg, codec: c, closing: newCrowd()}
 	l.hub.init(rdb)
 	return l, nil
 }

@@ -3,9 +3,12 @@ package ledger
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/execra/tracefleet/internal/detach"
 )
 
 // firstLook is how long a submitter has, after it put the id into the index, to write the
@@ -17,9 +20,61 @@ func (l *Ledger) due(ctx context.Context, id string, delay time.Duration) error 
 	return dueScript.Run(ctx, l.rdb, []string{openKey}, id, delay.Milliseconds()).Err()
 }
 
-// unindex takes a terminal job out of the index of open jobs. When it fails, Overdue does it later.
+// unindex takes a terminal job out of the index of open jobs, together with those that end at the same time. When it
+// fails, Overdue does it later.
 func (l *Ledger) unindex(ctx context.Context, id string) {
-	_ = closeScript.Run(ctx, l.rdb, []string{openKey, openOfKey}, id).Err()
+	l.closing.add(id, func(ids []any) {
+		ctx, cancel := detach.Context(ctx, unindexTimeout)
+		defer cancel()
+		_ = closeScript.Run(ctx, l.rdb, []string{openKey, openOfKey}, ids...).Err()
+	})
+}
+
+const (
+	// unindexTimeout bounds unindex.
+	unindexTimeout = 5 * time.Second
+	// maxUnindexed bounds how many jobs go at once: a script stops all of Redis.
+	maxUnindexed = 100
+)
+
+// crowd does for many in one go what each of them wants: who comes while the last go is under way goes
+// with the next one.
+type crowd struct {
+	turn chan struct{} // holds an element while a go is under way
+	mu   sync.Mutex
+	next *party // nil when nobody waits
+}
+
+type party struct {
+	ids  []any
+	done chan struct{}
+}
+
+func newCrowd() crowd { return crowd{turn: make(chan struct{}, 1)} }
+
+// add returns when do has been called, by whoever came first, with a list that holds id.
+func (c *crowd) add(id string, do func(ids []any)) {
+	c.mu.Lock()
+	first := c.next == nil || len(c.next.ids) >= maxUnindexed
+	if first {
+		c.next = &party{done: make(chan struct{})}
+	}
+	p := c.next
+	p.ids = append(p.ids, id)
+	c.mu.Unlock()
+	if !first {
+		<-p.done
+		return
+	}
+	c.turn <- struct{}{}
+	c.mu.Lock()
+	if c.next == p {
+		c.next = nil
+	}
+	c.mu.Unlock()
+	do(p.ids)
+	<-c.turn
+	close(p.done)
 }
 
 // Open is a job that is not finished and was not looked at for a while.

@@ -92,10 +92,15 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return {'created', redis.call('HGETALL', KEYS[1])}
 `)
 
-// claimScript: ARGV worker, ttl, nonce. A dead letter that was shelved is revived first. An entry that is damaged is claimed too, and if need
+// claimScript: ARGV worker, ttl, nonce, most bytes of an input, id. It answers with the entry and the input, and tells those who watch. A dead letter that was shelved is revived first. An entry that is damaged is claimed too, and if need
 // be replaced, so that somebody can finish the job. A fence that is no number is
 // replaced by the time, which is larger than any count.
-var claimScript = redis.NewScript(luaClock + luaHistory + luaRevive + `
+var claimScript = redis.NewScript(luaClock + luaHistory + luaRevive + fmt.Sprintf(`
+local function answer(how)
+	local input = false
+	if redis.call('TYPE', KEYS[2])['ok'] == 'string' and redis.call('STRLEN', KEYS[2]) <= tonumber(ARGV[4]) then input = redis.call('GET', KEYS[2]) end
+	return {how, redis.call('HGETALL', KEYS[1]), input}
+end
 local kind = redis.call('TYPE', KEYS[1])['ok']
 if kind == 'none' then return {'missing'} end
 if kind ~= 'hash' then redis.call('DEL', KEYS[1]) end
@@ -107,7 +112,7 @@ if state == 'dead' and redis.call('HGET', KEYS[1], 'shelved') == '1' and redis.c
 end
 if state == 'finished' or state == 'canceled' or state == 'dead' then return {'terminal', state} end
 if state == 'running' then
-	if redis.call('HGET', KEYS[1], 'claim') == ARGV[3] then return {'claimed', redis.call('HGETALL', KEYS[1])} end
+	if redis.call('HGET', KEYS[1], 'claim') == ARGV[3] then return answer('claimed') end
 	return {'busy', redis.call('HGET', KEYS[1], 'worker')}
 end
 for _, field in ipairs({'fence', 'attempts'}) do
@@ -123,8 +128,9 @@ else
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
-return {how, redis.call('HGETALL', KEYS[1])}
-`)
+redis.call('PUBLISH', '%s', ARGV[5])
+return answer(how)
+`, stateChannel))
 
 // beatScript: ARGV fence.
 var beatScript = redis.NewScript(luaClock + luaHeld + `

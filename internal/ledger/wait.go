@@ -28,9 +28,11 @@ func (l *Ledger) Wait(ctx context.Context, id string) (job.Result, error) {
 	defer leave()
 	var seen bool
 	var last error
+	look := l.lookOnce
 	for {
 		var again <-chan time.Time
-		r, err := l.lookOnce(ctx, id)
+		r, err := look(ctx, id)
+		look = l.lookOnce
 		switch {
 		case err == nil:
 			return r, nil
@@ -43,6 +45,7 @@ func (l *Ledger) Wait(ctx context.Context, id string) (job.Result, error) {
 		}
 		select {
 		case <-told:
+			look = l.Result // as a rule it is there
 		case <-again:
 		case <-l.hub.closed:
 			return job.Result{}, fmt.Errorf("wait for %s: %w", id, ErrClosed)

@@ -107,7 +107,7 @@ func (a *attempt) input(ctx context.Context) error {
 	if err := a.delivery.Corrupt; err != nil {
 		return &rejection{"its message in the queue is damaged: " + err.Error()}
 	}
-	j, err := a.ledger.Input(ctx, a.claim.Entry.ID)
+	j, err := a.ledger.ClaimedInput(ctx, a.claim)
 	switch {
 	case errors.Is(err, ledger.ErrCorrupt):
 		return &rejection{"its stored input is damaged: " + err.Error()}

@@ -22,8 +22,8 @@ type Ledger interface {
 	Claim(ctx context.Context, id, worker string) (ledger.Claim, error)
 	// Hold keeps a claim alive and tells when to let go.
 	Hold(ctx context.Context, c ledger.Claim) (held context.Context, stop func())
-	// Input returns the job as it was submitted.
-	Input(ctx context.Context, id string) (job.Job, error)
+	// ClaimedInput returns the job of a claim as it was submitted.
+	ClaimedInput(ctx context.Context, c ledger.Claim) (job.Job, error)
 	// Result returns the result of a job that is finished.
 	Result(ctx context.Context, id string) (job.Result, error)
 	// Finish ends a job with its result.
