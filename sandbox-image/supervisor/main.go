@@ -97,24 +97,39 @@ func settle() {
 
 // warmThreads makes the process own total threads: more than the runtime
 // needs, which therefore starts no further ones, and a number that the limit on
-// tasks can be set by.
+// tasks can be set by. Counting costs as much as a thread, so it is done for
+// each thread only when few are missing.
 func warmThreads(total int64) {
-	release, held, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var n int
-	for ; countFolder("/proc/self/task") < total && n < int(total); n++ {
-		go func() {
-			runtime.LockOSThread()
-			held <- struct{}{}
-			<-release
-			runtime.UnlockOSThread()
-			done <- struct{}{}
-		}()
-		<-held
+	const few = 3 // the runtime may start threads of its own meanwhile
+	release, done := make(chan struct{}), make(chan struct{})
+	var n int64
+	for n < total {
+		missing := total - countFolder("/proc/self/task")
+		if missing <= 0 {
+			break
+		}
+		for range min(max(1, missing-few), total-n) {
+			holdThread(release, done)
+			n++
+		}
 	}
 	close(release)
 	for range n {
 		<-done
 	}
+}
+
+// holdThread has a goroutine keep a thread for itself until release is closed.
+func holdThread(release <-chan struct{}, done chan<- struct{}) {
+	held := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(held)
+		<-release
+		runtime.UnlockOSThread()
+		done <- struct{}{}
+	}()
+	<-held
 }
 
 // awaitJob reads the JOB frame. It returns io.EOF when the worker hung up
