@@ -29,7 +29,7 @@ const built = {
   "dist/app.js": licences() + (await one("src/main.tsx")),
   "dist/app.css": await one("src/style.css"),
   "dist/index.html": readFileSync(join(here, "src/index.html"), "utf8"),
-  "testdata/unit.js": await one("src/test/main.ts", { minify: false }),
+  "testdata/unit.js": await one("src/test/main.ts"),
 };
 for (const [name, text] of Object.entries(built)) {
   // In a page that stands alone the text is inside an element, whose end it must not hold.

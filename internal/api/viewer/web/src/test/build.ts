@@ -1,13 +1,13 @@
 // Runs made by hand, and those recorded.
-import { readResult } from "../model/parse";
+import { parseKeepingFloats, readResult, toResult } from "../model/parse";
 import { Run } from "../model/run";
 import { Syntax } from "../model/syntax";
-import type { Job, Result } from "../model/types";
+import type { Gap, Job, Result } from "../model/types";
 
 type Line = [event: string, frame: number, line: number, more?: Record<string, unknown>];
 
 /** Makes a run: functions are numbered from 1 as given, a frame's function is its number's. */
-export function madeRun(source: string, functions: { name: string; args?: string[] }[], lines: Line[], more: Partial<Result> = {}): Run {
+export function madeRun(source: string, functions: { name: string; args?: string[] }[], lines: Line[], more: Partial<Result> = {}, gaps: Gap[] = []): Run {
   const depth = new Map<number, number>();
   const stack: number[] = [];
   const events = lines.map(([event, frame, line, extra], i) => {
@@ -22,7 +22,7 @@ export function madeRun(source: string, functions: { name: string; args?: string
     trace: {
       schema: "execution-trace/1", files: [{ id: 1, path: "main.py", lines: 1 }],
       functions: functions.map((f, i) => ({ id: i + 1, name: f.name, file: 1, line: 1, kind: f.name === "<module>" ? "module" : "function", args: f.args ?? [] })),
-      events, gaps: [], truncation: { events: false, bytes: false, values: 0 },
+      events, gaps, truncation: { events: false, bytes: false, values: 0 },
     },
   };
   const input: Job = { entrypoint: "main.py", files: { "main.py": source }, stdin: "", args: [] };
@@ -32,11 +32,8 @@ export function madeRun(source: string, functions: { name: string; args?: string
 /** Loads a recorded run by its name. */
 export async function recorded(name: string): Promise<Run> {
   const text = await (await fetch(`/fixtures/${name}.json`)).text();
-  const { files, result } = JSON.parse(text) as { files: Record<string, string>; result: unknown };
-  // The numbers' texts are needed, so the result is read from the file's own text.
-  const raw = text.slice(text.indexOf('"result":') + '"result":'.length, text.lastIndexOf("}"));
-  void result;
-  return new Run(readResult(raw), { entrypoint: Object.keys(files)[0] ?? "main.py", files, stdin: "", args: [] });
+  const { files, result } = parseKeepingFloats(text) as { files: Record<string, string>; result: unknown };
+  return new Run(toResult(result), { entrypoint: Object.keys(files)[0] ?? "main.py", files, stdin: "", args: [] });
 }
 
 /** The syntax of a run's files. */

@@ -5,6 +5,7 @@ import { excerpt, passAt, passesOf } from "../model/loops";
 import { parseKeepingFloats } from "../model/parse";
 import { Syntax } from "../model/syntax";
 import { pythonString, visible } from "../model/text";
+import { why } from "../model/why";
 import { madeRun, recorded, syntaxOf } from "./build";
 import { equal, test } from "./harness";
 
@@ -37,6 +38,17 @@ test("the stack follows calls and returns, and knows nothing across a gap", () =
   equal(run.stack(6).map((f) => f.id), [2, 1]);
   equal(run.stack(8).map((f) => f.id), [1]);
   equal(run.frames.get(2)?.parent?.id, 1);
+});
+
+test("after a gap the stack is what is known of it, and a gap is a cause of its own", () => {
+  const run = madeRun("x = 1\n", [MODULE, { name: "f" }, { name: "g" }], [
+    ["call", 1, 1], ["line", 1, 1], ["line", 3, 2, { depth: 3, vars: { y: 5 } }], ["return", 3, 2, { depth: 3 }], ["line", 2, 3, { depth: 2 }], ["line", 1, 2, { depth: 1, vars: { x: 9 } }],
+  ], {}, [{ after_seq: 2, skipped: -1, cause: "event_limit" }]);
+  equal(run.gaps.map((g) => g.before), [2]);
+  equal(run.stack(2).map((f) => f.id), [3]);
+  equal(run.stack(4).map((f) => f.id), [2]);
+  equal(run.stack(5).map((f) => f.id), [1]);
+  equal(why(run, syntaxOf(run), { frame: run.frameAt(5), name: "x", step: 5 })?.end, "It changed where events are missing.");
 });
 
 test("a run opens at its failure", async () => {

@@ -30,6 +30,7 @@ export function Compare({ online }: { online: boolean }) {
   };
   return (
     <div class="compare">
+      {other && <Outcome other={other} />}
       <p class="quiet">Find the first step at which this run and another one differ: a corrected version, or the same program with other input.</p>
       <div class="compare-with">
         {online && (
@@ -55,7 +56,6 @@ export function Compare({ online }: { online: boolean }) {
         </label>
       </div>
       {problem && <p class="fail" role="alert">{problem}</p>}
-      {other && <Outcome other={other} />}
     </div>
   );
 }

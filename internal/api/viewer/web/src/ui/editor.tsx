@@ -39,7 +39,10 @@ export function Editor(props: { draft: Draft; notice: string; done: (id: string,
   const [problem, setProblem] = useState<ApiError | null>(null);
   const [bounds, setBounds] = useState<Awaited<ReturnType<typeof fetchLimits>>>(null);
   const [dragging, setDragging] = useState(false);
-  useEffect(() => void fetchLimits().then(setBounds), []);
+  useEffect(() => {
+    document.title = "Tracefleet";
+    void fetchLimits().then(setBounds);
+  }, []);
   // Whatever changes after the review has not been reviewed.
   const change = (more: Partial<Draft>) => {
     setDraft({ ...draft, ...more });
@@ -205,7 +208,7 @@ function CodeField({ text, label, change }: { text: string; label: string; chang
         <pre class="line-numbers" aria-hidden="true">{Array.from({ length: lines }, (_, i) => i + 1).join("\n")}</pre>
         <div class="code-stack">
           <pre ref={picture} aria-hidden="true" />
-          <textarea id="code" aria-label={label} value={text} spellcheck={false} autocapitalize="off" autocomplete="off" wrap="off" rows={lines} onInput={(e) => change(e.currentTarget.value)} onKeyDown={pressed} />
+          <textarea id="code" aria-label={label} placeholder="Paste a Python program here" value={text} spellcheck={false} autocapitalize="off" autocomplete="off" wrap="off" rows={lines} onInput={(e) => change(e.currentTarget.value)} onKeyDown={pressed} />
         </div>
       </div>
     </div>

@@ -44,9 +44,9 @@ export function LoopTable() {
                   </th>
                   {columns.map((name) => {
                     const value = values.get(name);
-                    const text = value === undefined || isDeleted(value) ? "" : run.text(value, pass.to, 40);
+                    const text = value === undefined || isDeleted(value) ? "" : run.text(value, pass.to, 60);
                     const old = before.get(name);
-                    const same = old !== undefined && run.text(old, pass.from, 40) === text;
+                    const same = old !== undefined && run.text(old, pass.from, 60) === text;
                     return <td key={name} class={`mono ${same ? "quiet" : ""} ${view.name.value === name ? "selected" : ""}`}>{text}</td>;
                   })}
                 </tr>

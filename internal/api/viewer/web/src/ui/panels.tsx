@@ -2,7 +2,7 @@
 // the result itself.
 import { heldObjects, kindOf, slots } from "../model/aliases";
 import { functionName } from "../model/run";
-import { clean, visible } from "../model/text";
+import { clean, visible, visibleLine } from "../model/text";
 import type { ProgramException } from "../model/types";
 import { count, exceptionLine, facts, gapWords, millis, notes, number, size } from "../model/words";
 import { Node } from "./values";
@@ -183,10 +183,29 @@ function Chain({ exception, lead }: { exception: ProgramException; lead: string 
   return (
     <div class="chain">
       <p class="fail mono wrap">{lead && <span class="lead">{lead} </span>}{visible(exceptionLine(exception))}</p>
-      <Traceback exception={exception} />
+      {exception.traceback.length > 0 ? <Traceback exception={exception} /> : <Spot exception={exception} />}
       {exception.group.map((e, i) => e && <Chain key={i} exception={e} lead={`${i + 1} of ${exception.group.length} in the group:`} />)}
       {inner && <Chain exception={inner} lead={exception.cause ? "caused by" : "while handling"} />}
     </div>
+  );
+}
+
+/** Where the compiler stumbled: there is no traceback, but a line and mostly a column. */
+function Spot({ exception: e }: { exception: ProgramException }) {
+  const { run } = useView();
+  const source = run.sourceLine(e.file, e.line);
+  if (e.line < 1) return null;
+  const known = source !== undefined && e.column !== null && e.column >= 1 && e.column <= source.length + 1;
+  return (
+    <>
+      <p class="quiet">{clean(e.file)}:{e.line}{e.column !== null && `, column ${e.column}`}</p>
+      {source !== undefined && (
+        <pre class="quote">
+          {visibleLine(source)}
+          {known && <span class="caret" aria-hidden="true">{"\n" + " ".repeat(visibleLine(source.slice(0, (e.column ?? 1) - 1)).length)}^</span>}
+        </pre>
+      )}
+    </>
   );
 }
 

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
 import { createContext } from "preact";
+import { number } from "../model/words";
 import { refOf, valueText, type Objects } from "../model/text";
 import type { Value } from "../model/types";
 import type { ViewState } from "./state";
@@ -140,5 +141,5 @@ export function StepLink(props: { step: number; children: ComponentChildren; cla
 
 /** The step in words for a link: "step 212". */
 export function stepWords(step: number): string {
-  return `step ${step + 1}`;
+  return `step ${number(step + 1)}`;
 }

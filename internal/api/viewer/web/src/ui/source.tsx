@@ -103,7 +103,8 @@ class LineList {
     gutter.className = "gutter";
     gutter.tabIndex = -1;
     gutter.setAttribute("aria-label", `line ${line}, ${hits > 0 ? `ran ${hits === 1 ? "once" : number(hits) + " times"}` : "did not run"}`);
-    gutter.append(span("hits", hits > 0 ? short(hits) : ""), span("number", String(line)));
+    if (hits > 0) gutter.dataset["hits"] = short(hits);
+    gutter.append(span("number", String(line)));
     if (hits > 0) gutter.title = `ran ${number(hits)} ${hits === 1 ? "time" : "times"}. Click: next time. Shift+click: time before.`;
     const code = document.createElement("code");
     code.textContent = visibleLine(text) || "\u200b";

@@ -61,6 +61,8 @@ export function Timeline() {
 }
 
 const GAP = 22;
+/** How tall the marks of changes are, so that many of them leave the depth in sight. */
+const CHANGE_STRIP = 8;
 const THUMB = 14;
 
 /** Tells whether events are missing at the end, where nothing follows. */
@@ -145,7 +147,7 @@ function marks(context: CanvasRenderingContext2D, view: ViewState, x: (step: num
   });
   const frame = view.frame.peek();
   if (view.name.peek() && frame) {
-    for (const m of history(run, frame, view.name.peek()).slice(0, 3000)) tick(m.step, "--change", 0, floor);
+    for (const m of history(run, frame, view.name.peek()).slice(0, 3000)) tick(m.step, "--change", 0, CHANGE_STRIP);
   }
   for (const step of run.raises().slice(0, 2000)) tick(step, "--bad", 0, floor);
 }

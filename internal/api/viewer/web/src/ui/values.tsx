@@ -5,6 +5,7 @@ import { history } from "../model/history";
 import { functionName, type Frame } from "../model/run";
 import { clean, refOf } from "../model/text";
 import type { Value } from "../model/types";
+import { count } from "../model/words";
 import { Icon, IconButton, RefBadge, StepLink, ValueText, stepWords, useView } from "./parts";
 import { moment } from "./words";
 import { Why } from "./why";
@@ -128,7 +129,8 @@ export function Node(props: { path: string; value: Value; step: number; shared: 
   const view = useView();
   const objects = view.run.objects(props.step);
   const ref = refOf(props.value);
-  const entry = ref > 0 ? objects.get(ref) : undefined;
+  // A deque's or Counter's items are written out in place; everything else is a reference.
+  const entry = ref > 0 ? objects.get(ref) : props.value;
   const inner = Array.isArray(entry) ? slots(entry) : [];
   const open = view.opened.value.has(props.path);
   const badge = ref > 0 && <RefBadge ref={ref} shared={props.shared.has(ref)} />;
@@ -176,14 +178,14 @@ function History() {
   return (
     <section class="history" aria-label={`History of ${clean(name)}`}>
       <h3>
-        {clean(name)} in this call <span class="quiet">{moments.length === 1 ? "1 value" : `${moments.length} values`}</span>
+        {clean(name)} in this call <span class="quiet">{count(moments.length, "value")}</span>
       </h3>
       <Spark numbers={moments.map((m) => m.number)} now={now} />
       <ol class="moments">
         {from > 0 && <li class="quiet">{from} before</li>}
         {shown.map((m, i) => (
           <li key={m.step} class={from + i === now ? "now" : ""} aria-current={from + i === now ? "step" : undefined}>
-            <StepLink step={m.step} label={`${m.text}, from ${stepWords(m.step)}`}>
+            <StepLink step={m.step}>
               <span class="mono">{m.text}</span> <span class="quiet">{stepWords(m.step)}</span>
             </StepLink>
           </li>

@@ -36,6 +36,7 @@ export function View({ run, around }: { run: Run; around: Surroundings }) {
       view.other.value = around.other;
       view.show("compare");
     }
+    document.title = `${clean(verdict(run.result))} · Tracefleet`;
     const ends = [view.followAddress(), listen(view, keys), lightUp(), announce(view)];
     return () => ends.forEach((end) => end());
   }, [view]);
@@ -125,7 +126,7 @@ function NoSteps({ online, layout }: { online: boolean; layout: Layout }) {
 function Tabs({ tabs, online }: { tabs: Tab[]; online: boolean }) {
   const view = useView();
   // Until one is chosen, what matters most comes first: the source where it is not beside, the values, the end.
-  const fallback = (["source", "values"] as Tab[]).find((t) => tabs.includes(t)) ?? view.tab.value;
+  const fallback = (["source", "values", view.tab.value] as Tab[]).find((t) => tabs.includes(t)) ?? "output";
   const tab = tabs.includes(view.tab.value) && view.tabChosen.value ? view.tab.value : fallback;
   const pressed = (event: KeyboardEvent) => {
     const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
@@ -146,6 +147,7 @@ function Tabs({ tabs, online }: { tabs: Tab[]; online: boolean }) {
         ))}
       </div>
       <div class={`panel-body tab-${tab}`} id="tab-panel" role="tabpanel" aria-labelledby={`tab-${tab}`} tabIndex={0}>
+        <h2 class="sr">{TITLES[tab]}</h2>
         <TabContent tab={tab} online={online} />
       </div>
     </section>
