@@ -205,6 +205,10 @@ func TestGet(t *testing.T) {
 	if err := json.Unmarshal([]byte(execra.stdout), &document); err != nil || document["returncode"] != 0.0 || document["stdout"] != "hi\n" {
 		t.Errorf("execra: got %s, error %v", execra.stdout, err)
 	}
+	page := b.command(t.Context(), "", "get", id, "--format", "html")
+	if page.code != cli.CodeDone || page.stderr != "" || !strings.HasPrefix(page.stdout, "<!doctype html>") || !strings.HasSuffix(page.stdout, "</html>\n") {
+		t.Errorf("html: got code %d, stderr %q, and %.40q…", page.code, page.stderr, page.stdout)
+	}
 	for _, missing := range []string{"nobody", "../etc/passwd", strings.Repeat("x", 500)} {
 		if got := b.command(t.Context(), "", "get", missing); got.code != cli.CodeNotFound || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("get %.20q: got %+v, want code 3 and one line", missing, got)

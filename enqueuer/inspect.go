@@ -71,7 +71,7 @@ func (c *getCmd) unfinished(s *session, fleet *fleet) error {
 	if err != nil {
 		return s.explain(err, c.ID)
 	}
-	if c.Format != formatText {
+	if c.Format != formatText && c.Format != formatHTML {
 		encoder := json.NewEncoder(s.out)
 		if err := encoder.Encode(map[string]string{"id": c.ID, "state": string(entry.State)}); err != nil {
 			return fmt.Errorf("write to standard output: %w", err)
