@@ -8,6 +8,7 @@ import (
 
 	"github.com/execra/tracefleet/internal/api/access"
 	"github.com/execra/tracefleet/internal/api/monitor"
+	"github.com/execra/tracefleet/internal/api/viewer"
 	"github.com/execra/tracefleet/internal/redistest"
 )
 
@@ -172,7 +173,7 @@ func TestSession(t *testing.T) {
 		}
 	}
 	cookie, _, _ = strings.Cut(cookie, ";")
-	if got := f.request("GET", "/", "", "Cookie", cookie); got.status != 200 || got.body != "page" || got.header.Get("Content-Security-Policy") != viewerPolicy {
+	if got := f.request("GET", "/", "", "Cookie", cookie); got.status != 200 || got.body != "page" || got.header.Get("Content-Security-Policy") != viewer.Policy {
 		t.Errorf("page: got %d %q", got.status, got.body)
 	}
 	if got := f.post("/traces", `{"code":"1"}`, "Cookie", cookie, "Sec-Fetch-Site", "same-origin"); got.status != 202 {

@@ -36,7 +36,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	seen := r.Header.Get("Last-Event-ID")
-	if entry.State.Terminal() && seen == eventID(eventFinished, entry) {
+	if entry.State.Terminal() && seen == finishedID(entry) {
 		w.WriteHeader(http.StatusNoContent) // the only answer that keeps a browser from connecting again
 		return nil
 	}
@@ -47,7 +47,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	s := &stream{w: w, control: http.NewResponseController(w), seen: seen}
+	s := &stream{w: w, control: http.NewResponseController(w), seen: seen, sent: map[string]bool{}}
 	w.WriteHeader(http.StatusOK)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), streamFor, errStreamOver)
 	defer cancel()
@@ -103,37 +103,63 @@ var errClientGone = errors.New("the client has gone")
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	seen    string
-	started bool
+	// seen is the last event that the client has; begun tells that something was told.
+	seen  string
+	begun bool
+	sent  map[string]bool
 }
 
-// tell sends the event of a state, and before the end the start, should it have been too quick to be seen.
+// happening is one event of a job.
+type happening struct {
+	name, id, state string
+	status          *string
+	at              time.Time
+}
+
+// happened lists what an entry tells of the way to its state. Who begins to listen late gets it all.
+func happened(e ledger.Entry) []happening {
+	queued := happening{name: eventQueued, id: "queued-0", state: string(ledger.StateQueued), at: e.CreatedAt}
+	if e.State == ledger.StateQueued {
+		queued.id = fmt.Sprintf("queued-%d", e.Fence)
+		return []happening{queued}
+	}
+	all := []happening{queued}
+	if !e.ClaimedAt.IsZero() {
+		all = append(all, happening{name: eventStarted, id: fmt.Sprintf("started-%d", e.Fence), state: string(ledger.StateRunning), at: e.ClaimedAt})
+	}
+	if e.State.Terminal() {
+		all = append(all, happening{name: eventFinished, id: finishedID(e), state: string(e.State), status: optional(string(e.Status)), at: e.FinishedAt})
+	}
+	return all
+}
+
+func finishedID(e ledger.Entry) string { return fmt.Sprintf("finished-%d", e.Fence) }
+
+// tell sends what the client does not know yet.
 func (s *stream) tell(e ledger.Entry) error {
-	name, at := eventFinished, e.FinishedAt
-	switch {
-	case e.State == ledger.StateQueued:
-		name, at = eventQueued, e.CreatedAt
-	case e.State == ledger.StateRunning:
-		name, at = eventStarted, e.ClaimedAt
-	case !s.started && !e.ClaimedAt.IsZero() && s.seen != eventID(eventStarted, e):
-		if err := s.send(eventStarted, e, string(ledger.StateRunning), nil, e.ClaimedAt); err != nil {
-			return err
+	all := happened(e)
+	for i, h := range all {
+		if h.id == s.seen {
+			all = all[i+1:]
+			break
 		}
 	}
-	s.started = s.started || name == eventStarted
-	if s.seen != "" && s.seen == eventID(name, e) {
-		s.seen = "" // It was seen before the connection broke.
-		return nil
+	for _, h := range all {
+		// Of a job that was given back and taken again, the beginning is not told twice.
+		if s.sent[h.id] || s.begun && h.name == eventQueued && e.State != ledger.StateQueued {
+			continue
+		}
+		data, err := json.Marshal(EventDocument{ID: e.ID, State: h.state, Status: h.status, At: h.at})
+		if err != nil {
+			return err
+		}
+		if err := s.write(fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", h.id, h.name, data)); err != nil {
+			return err
+		}
+		s.sent[h.id] = true
 	}
-	return s.send(name, e, string(e.State), optional(string(e.Status)), at)
-}
-
-func (s *stream) send(name string, e ledger.Entry, state string, status *string, at time.Time) error {
-	data, err := json.Marshal(EventDocument{ID: e.ID, State: state, Status: status, At: at})
-	if err != nil {
-		return err
-	}
-	return s.write(fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", eventID(name, e), name, data))
+	s.begun = true
+	return nil
 }
 
 // write sends a piece of the stream at once; a client that does not take it in time is gone.
@@ -147,6 +173,3 @@ func (s *stream) write(text string) error {
 	}
 	return nil
 }
-
-// eventID is the same for the same event, also after a break.
-func eventID(name string, e ledger.Entry) string { return fmt.Sprintf("%s-%d", name, e.Fence) }

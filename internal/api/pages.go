@@ -18,13 +18,9 @@ import (
 
 	"github.com/execra/tracefleet/internal/api/access"
 	"github.com/execra/tracefleet/internal/api/monitor"
+	"github.com/execra/tracefleet/internal/api/viewer"
 	"github.com/execra/tracefleet/internal/job"
 )
-
-// viewerPolicy is for the pages of the viewer: its own scripts and styles and nothing else, and no
-// way to make text into markup.
-const viewerPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // maxFormBytes bounds the sign-in form.
 const maxFormBytes = 4096
@@ -104,15 +100,14 @@ func (a *API) viewer(w http.ResponseWriter, r *http.Request) {
 	if _, ok := a.enterPage(w, r); !ok {
 		return
 	}
-	w.Header().Set("Content-Security-Policy", viewerPolicy)
+	w.Header().Set("Content-Security-Policy", viewer.Policy)
 	a.cfg.Pages.ServeHTTP(w, r)
 }
 
 // assets serves the parts of the pages, which are the same for everybody.
 func (a *API) assets(w http.ResponseWriter, r *http.Request) {
 	facts(r).operation = "viewer"
-	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("Content-Security-Policy", viewerPolicy)
+	w.Header().Set("Content-Security-Policy", viewer.Policy)
 	a.cfg.Pages.ServeHTTP(w, r)
 }
 

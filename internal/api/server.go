@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"go.uber.org/zap"
 
 	"github.com/execra/tracefleet/internal/detach"
@@ -80,7 +81,7 @@ func (a *API) Handler() http.Handler { return a.router }
 
 func (a *API) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(a.frame)
+	r.Use(a.frame, middleware.GetHead)
 	for i := range a.operations {
 		o := &a.operations[i]
 		r.MethodFunc(o.method, Prefix+o.path, func(w http.ResponseWriter, r *http.Request) { a.serve(o, w, r) })

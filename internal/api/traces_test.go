@@ -234,7 +234,7 @@ func TestEvents(t *testing.T) {
 	if diff := cmp.Diff(want, <-seen); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	for last, want := range map[string][]string{"": want[1:], "queued-0": want[1:], "started-1": want[2:]} {
+	for last, want := range map[string][]string{"": want, "queued-0": want[1:], "started-1": want[2:], "nonsense": want} {
 		if _, got := f.sse("/traces/"+id+"/events", last, 0); cmp.Diff(want, got) != "" {
 			t.Errorf("after %q: got %v, want %v", last, got, want)
 		}

@@ -123,7 +123,7 @@ func layers() []Layer {
 			Reason: "main packages wire things up; nobody imports them",
 		},
 		{
-			Name: "whole", Packages: []string{"internal/archtest", "sandbox-image/tracer", "internal/e2e/scenario", "internal/e2e"}, Ordered: true,
+			Name: "whole", Packages: []string{"internal/archtest", "sandbox-image/tracer", "clients/python", "internal/e2e/scenario", "internal/e2e"}, Ordered: true,
 			Reason: "tests of everything together",
 		},
 	}
