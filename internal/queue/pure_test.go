@@ -210,7 +210,7 @@ func TestShards(t *testing.T) {
 	if _, err := Shards(4).name("fast", 0); err == nil {
 		t.Error("an unknown queue was taken")
 	}
-	wantWeights := map[string]int{"interactive:0": 24, "interactive:1": 12, "default:0": 12, "default:1": 6, "batch:0": 4, "batch:1": 2}
+	wantWeights := map[string]int{"interactive:0": 48, "interactive:1": 12, "default:0": 24, "default:1": 6, "batch:0": 8, "batch:1": 2}
 	if diff := cmp.Diff(wantWeights, Shards(2).weights()); diff != "" {
 		t.Errorf("weights (-want +got):\n%s", diff)
 	}

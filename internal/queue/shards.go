@@ -70,7 +70,7 @@ func (s Shards) weights() map[string]int {
 }
 
 // shardWeight prefers the shards of those who have few jobs.
-func shardWeight(shard int) int { return max(4>>shard, 1) }
+func shardWeight(shard int) int { return max(8>>(2*shard), 1) }
 
 // weightOf is the share of the workers' attention that a queue gets while all have jobs.
 func weightOf(q job.Queue) int {
