@@ -38,7 +38,9 @@ func (b *bar) move(done, moved int64) {
 
 // say adds a word to the bar until the next one.
 func (b *bar) say(note string) {
-	b.note, b.drawn = note, time.Time{}
+	if note != b.note {
+		b.note, b.drawn = note, time.Time{}
+	}
 }
 
 // end clears the line.
