@@ -308,6 +308,43 @@ func TestEditAndCompare(t *testing.T) {
 	p.clean()
 }
 
+// TestCompareWithASavedFile takes the other run from a page that stands alone.
+func TestCompareWithASavedFile(t *testing.T) {
+	t.Parallel()
+	f := readFixture(t, "two_files")
+	page, err := SelfContained(f.result(t), job.Job{Entrypoint: "main.py", Files: f.Files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "run.html")
+	if err := os.WriteFile(file, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newTab(t, newServer(t).URL, 1280, 800)
+	p.open("/traces/two_files#t=compare")
+	p.until(`document.querySelector(".compare input[type=file]")`)
+	if err := chromedp.Do(p.ctx, chromedp.SetUploadFiles(chromedp.CSS(".compare input[type=file]"), []string{file})); err != nil {
+		t.Fatal(err)
+	}
+	p.until(`document.querySelector(".sentence")?.innerText === "The two runs do the same, as far as they are recorded."`)
+	p.clean()
+}
+
+func TestDroppedFiles(t *testing.T) {
+	t.Parallel()
+	p := newTab(t, newServer(t).URL, 1280, 800)
+	p.open("/")
+	eval[bool](p, `(() => {
+		const data = new DataTransfer();
+		data.items.add(new File(["import helper\n"], "main.py"));
+		data.items.add(new File(["x = 1\n"], "helper.py"));
+		document.querySelector(".editor").dispatchEvent(new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: data }));
+		return true;
+	})()`)
+	p.until(`document.querySelector("#code").value === "import helper\n" && document.querySelectorAll(".file:not(.add)").length === 2`)
+	p.clean()
+}
+
 func TestMissingRun(t *testing.T) {
 	t.Parallel()
 	p := newTab(t, newServer(t).URL, 1280, 800)

@@ -53,6 +53,7 @@ export class Run {
   readonly fatal: number;
   readonly maxDepth: number;
 
+  private raised: number[] | null = null;
   private readonly modules: Frame[] = [];
   private readonly heap = new Map<number, Change[]>();
   private readonly stacks: (StackEntry | null)[] = [];
@@ -258,12 +259,14 @@ export class Run {
 
   /** The steps at which exceptions were raised, without those that only end an iteration. */
   raises(): number[] {
+    if (this.raised) return this.raised;
     const steps: number[] = [];
     this.events.forEach((e, step) => {
       if (e.event !== "exception" || this.passedOn(step)) return;
       if (step !== this.fatal && endsIteration(e)) return;
       steps.push(step);
     });
+    this.raised = steps;
     return steps;
   }
 

@@ -52,6 +52,8 @@ export interface Trace {
   events: TraceEvent[];
   gaps: Gap[];
   truncation: { events: boolean; bytes: boolean; values: number };
+  /** What the program did to the world around it, where the tracer reports it. */
+  effects?: unknown;
 }
 
 export interface TracebackFrame {
@@ -84,6 +86,7 @@ export interface Summary {
   events_total: number;
   events_kept: number;
   counts_exact: boolean;
+  effects?: unknown;
 }
 
 /** The limits of a run, in the units of their names. */
@@ -134,7 +137,6 @@ export interface Result {
   enqueued_at: string;
   started_at: string | null;
   finished_at: string;
-  /** What the program did to the world around it, where the tracer reports it. */
   effects?: unknown;
 }
 

@@ -1,5 +1,6 @@
 import { heldObjects } from "../model/aliases";
 import { align, firstDifference } from "../model/diff";
+import { effectsOf } from "../model/effects";
 import { history } from "../model/history";
 import { excerpt, passAt, passesOf } from "../model/loops";
 import { parseKeepingFloats } from "../model/parse";
@@ -103,6 +104,11 @@ test("objects list every name that is the same object", async () => {
   const last = run.length - 1;
   const list = [...heldObjects(run, last, 10).values()].find((h) => h.entry[0] === "LIST");
   equal(list?.names, ["first", "second"]);
+});
+
+test("effects are told in words, with their step", () => {
+  const run = madeRun("", [MODULE], [["call", 1, 1], ["line", 1, 1]], { effects: [["open", "/etc/hosts", "r"], { seq: 2, kind: "connect", to: "10.0.0.1" }, 7] });
+  equal(effectsOf(run), [{ text: "open /etc/hosts r", step: null }, { text: "connect 10.0.0.1", step: 1 }, { text: "7", step: null }]);
 });
 
 test("texts are aligned by the longest common lines", () => {

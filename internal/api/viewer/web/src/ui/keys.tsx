@@ -49,6 +49,8 @@ export function listen(view: ViewState, keys: Key[]): () => void {
     const target = event.target as HTMLElement;
     const field = target.closest("input, textarea, select");
     if (field && !(field instanceof HTMLInputElement && field.type === "range" && event.key.length === 1)) return;
+    // In a pane that has the focus the page keys scroll, as everywhere.
+    if (event.key.startsWith("Page") && target.matches(".panel-body, .code-scroll")) return;
     const shift = event.shiftKey && event.key.length > 1 ? "Shift+" : "";
     const name = (event.altKey ? "Alt+" : "") + shift + event.key;
     const key = keys.find((k) => k.keys.includes(name));

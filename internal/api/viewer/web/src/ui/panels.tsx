@@ -1,6 +1,7 @@
 // The panels that list things: the call stack, objects, output, exceptions and
 // the result itself.
 import { heldObjects, kindOf, slots } from "../model/aliases";
+import { effectsOf } from "../model/effects";
 import { functionName } from "../model/run";
 import { clean, visible, visibleLine } from "../model/text";
 import type { ProgramException } from "../model/types";
@@ -232,6 +233,28 @@ function Traceback({ exception }: { exception: ProgramException }) {
   );
 }
 
+const SHOWN_EFFECTS = 200;
+
+/** Files, network and other programs that the program reached for. */
+function Effects() {
+  const view = useView();
+  const effects = effectsOf(view.run);
+  if (effects.length === 0) return null;
+  return (
+    <section aria-label="Effects">
+      <h3>What it reached for</h3>
+      <ul>
+        {effects.slice(0, SHOWN_EFFECTS).map((e, i) => (
+          <li key={i}>
+            <span class="mono">{clean(e.text)}</span> {e.step !== null && <StepLink step={e.step}>{stepWords(e.step)}</StepLink>}
+          </li>
+        ))}
+        {effects.length > SHOWN_EFFECTS && <li class="quiet">{count(effects.length - SHOWN_EFFECTS, "more effect")}</li>}
+      </ul>
+    </section>
+  );
+}
+
 /** The facts of the run: what it took, its limits, what is missing from the trace. */
 export function ResultPanel() {
   const { run } = useView();
@@ -255,6 +278,7 @@ export function ResultPanel() {
           <ul>{remarks.map((text, i) => <li key={i}>{visible(text)}</li>)}</ul>
         </section>
       )}
+      <Effects />
       <section aria-label="Limits">
         <h3>What it took</h3>
         <table>
