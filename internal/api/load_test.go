@@ -45,7 +45,14 @@ func TestTwoReplicas(t *testing.T) {
 		n := replicas[0].api.waiters.Load() + replicas[1].api.waiters.Load()
 		return n == waits, n
 	})
+	// Each looks once before it waits.
 	before := commands(t, replicas[0])
+	eventually(t, "all have looked", func() (bool, any) {
+		eventually(t, "a moment is over", after(200*time.Millisecond))
+		last := before
+		before = commands(t, replicas[0])
+		return before-last < 5, before - last
+	})
 	eventually(t, "the time of a poll is over", after(700*time.Millisecond))
 	if idle := commands(t, replicas[0]) - before; idle > 20 {
 		t.Errorf("%d commands while %d wait and nothing happens: somebody polls", idle, waits)

@@ -211,10 +211,11 @@ func (s *Sender) attempt(ctx context.Context, id string) error {
 		delay = max(wait+rand.N(wait/10+1), putOff, time.Millisecond)
 		d.State, d.LastError = StateSending, err.Error()
 	}
+	err = s.store.settle(ctx, d, delay)
 	if delay > 0 && delay < pollEvery {
-		time.AfterFunc(delay, s.Poke) // Sooner than the next look.
+		time.AfterFunc(delay+time.Millisecond, s.Poke) // Sooner than the next look.
 	}
-	return s.store.settle(ctx, d, delay)
+	return err
 }
 
 // event is the body of a callback. It is small: who wants the result fetches it.
