@@ -84,7 +84,7 @@ func (e *Engine) ownerless(c container.Summary, now time.Time) string {
 	switch {
 	case now.After(t.Deadline):
 		return "deadline passed"
-	case t.Instance != e.instance && e.stoodStill(name(c), now):
+	case t.Instance != e.instance && e.stoodStill(c, now):
 		return "left by a worker that is gone"
 	case t.Worker != e.cfg.Worker:
 		return ""
@@ -99,9 +99,13 @@ func (e *Engine) ownerless(c container.Summary, now time.Time) string {
 	}
 }
 
-// idleGrace is how long a container of another worker may stand still before it counts as left behind. A living
-// worker starts what it created, and removes what has ended, within its deadlines, which are shorter.
-const idleGrace = 2 * time.Minute
+// How long a container of another worker may stand still before it counts as left behind. A living worker starts what it
+// created within a deadline, which is shorter, and removes what has ended at once; the job of a worker that stands
+// still itself is long somebody else's by then.
+const (
+	createdGrace = 2 * time.Minute
+	endedGrace   = 45 * time.Second
+)
 
 // watchIdle notes which containers stand still.
 func (e *Engine) watchIdle(found []container.Summary, now time.Time) {
@@ -120,12 +124,16 @@ func (e *Engine) watchIdle(found []container.Summary, now time.Time) {
 	e.idle = idle
 }
 
-// stoodStill tells whether a container has stood still for idleGrace.
-func (e *Engine) stoodStill(name string, now time.Time) bool {
+// stoodStill tells whether a container has stood still for too long.
+func (e *Engine) stoodStill(c container.Summary, now time.Time) bool {
+	grace := endedGrace
+	if c.State == container.StateCreated {
+		grace = createdGrace
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	since, idle := e.idle[name]
-	return idle && now.Sub(since) >= idleGrace
+	since, idle := e.idle[name(c)]
+	return idle && now.Sub(since) >= grace
 }
 
 func (e *Engine) isLive(name string) bool {

@@ -113,7 +113,7 @@ func TestReapOfADeadNeighbour(t *testing.T) {
 		t.Errorf("at the first look: got %d reaped, %v; want none", n, err)
 	}
 	neighbour.mu.Lock()
-	neighbour.idle[left] = time.Now().Add(-idleGrace)
+	neighbour.idle[left] = time.Now().Add(-createdGrace)
 	neighbour.mu.Unlock()
 	if n, err := neighbour.Reap(context.Background()); n != 1 || err != nil {
 		t.Errorf("later: got %d reaped, %v; want the one that stands still", n, err)
