@@ -79,6 +79,7 @@ export function why(run: Run, syntaxOf: SyntaxOf, at: Place): Cause | null {
   };
   if (mutated) findMutation(run, cause, object.ref);
   else findAssignment(run, cause);
+  if (!mutated && cause.made >= 0) lookElsewhere(run, syntaxOf, cause);
   if (cause.made >= 0) explain(run, syntaxOf, cause, mutated);
   if (!mutated) cause.again = assignedAgain(run, syntaxOf, cause);
   return cause;
@@ -109,15 +110,37 @@ function findAssignment(run: Run, cause: Cause): void {
     return;
   }
   const caller = run.previousInThread(cause.seen);
-  cause.how = frame.func.args.includes(cause.subject.name)
-    ? `argument of ${functionName(frame.func)}(…)`
-    : `there when ${functionName(frame.func)} began`;
+  if (!frame.func.args.includes(cause.subject.name)) {
+    cause.how = `there when ${functionName(frame.func)} began`;
+    cause.end = "It belongs to the function around this one.";
+    return;
+  }
+  cause.how = `argument of ${functionName(frame.func)}(…)`;
   if (caller < 0 || run.frameAt(caller) !== frame.parent) {
     cause.end = "The call came from code that is not traced.";
     return;
   }
   cause.made = caller;
   cause.frame = run.frameAt(caller);
+}
+
+/**
+ * A module's variable that its own line does not assign was assigned by a function, as a global:
+ * by the last one of those that ran in between and do not have the name for themselves.
+ */
+function lookElsewhere(run: Run, syntaxOf: SyntaxOf, cause: Cause): void {
+  const { frame, name } = cause.subject;
+  const syntax = syntaxOf(frame.path);
+  if (frame.func.kind !== "module" || !syntax || cause.frame !== frame) return;
+  if (syntax.statementAt(run.event(cause.made).line)?.writes.includes(name)) return;
+  for (let step = cause.seen - 1; step > cause.made; step--) {
+    const other = run.frameAt(step);
+    if (run.event(step).event !== "line" || other.path !== frame.path || other.vars.has(name)) continue;
+    if (!syntax.statementAt(run.event(step).line)?.writes.includes(name)) continue;
+    cause.made = step;
+    cause.frame = other;
+    return;
+  }
 }
 
 function findMutation(run: Run, cause: Cause, ref: number): void {
@@ -145,7 +168,7 @@ function explain(run: Run, syntaxOf: SyntaxOf, cause: Cause, mutated: boolean): 
     return;
   }
   cause.inner = innerCalls(run, frame, made, seen);
-  const argument = cause.frame !== cause.subject.frame && !mutated;
+  const argument = !mutated && run.event(seen).event === "call";
   const name = cause.subject.name;
   if (!argument && !mutated && !statement.writes.includes(name)) cause.sure = false;
   cause.copy = statement.copy && !mutated;

@@ -24,6 +24,13 @@ test("a changed object leads to the line that changed it", async () => {
   equal(cause?.operands.map((o) => `${o.name}=${o.text}`), ["into=['red']", "value='blue'"]);
 });
 
+test("a global is told with the function that assigned it", async () => {
+  const run = await recorded("threads");
+  const step = run.length - 1;
+  const cause = why(run, syntaxOf(run), { frame: run.frameAt(step), name: "total", step });
+  equal([cause?.text, cause?.source, cause?.frame.func.name], ["33", "total += n", "add"]);
+});
+
 test("the chain ends with a reason", () => {
   const run = madeRun("x = 1\nx = x\n", [{ name: "<module>" }], [["call", 1, 1], ["line", 1, 1], ["line", 1, 2, { vars: { x: 1 } }], ["return", 1, 2]]);
   const frame = run.frameAt(0);
