@@ -19,6 +19,9 @@ const (
 	ClassEngine Class = "engine"
 	// ClassSandbox: a sandbox could not be started as demanded.
 	ClassSandbox Class = "sandbox"
+	// ClassKilled: the sandbox was killed by somebody outside. Tried once more; twice in a row is the end, because then it may
+	// be the job's doing after all.
+	ClassKilled Class = "killed"
 	// ClassStore: the ledger could not be read or written.
 	ClassStore Class = "store"
 	// ClassPanic: the handler panicked.
@@ -41,7 +44,7 @@ const (
 // Classes are all classes.
 func Classes() []Class {
 	return []Class{
-		ClassEngine, ClassSandbox, ClassStore, ClassPanic, ClassInternal, ClassPermanent, ClassDraining, ClassBusy, ClassNoRoom, ClassLost,
+		ClassEngine, ClassSandbox, ClassKilled, ClassStore, ClassPanic, ClassInternal, ClassPermanent, ClassDraining, ClassBusy, ClassNoRoom, ClassLost,
 	}
 }
 
@@ -68,7 +71,7 @@ func RuleOf(c Class) Rule {
 		return Rule{Retry: true, Base: 5 * time.Second, Max: 5 * time.Second}
 	case ClassLost:
 		return Rule{Retry: true, Base: time.Second, Max: time.Second}
-	default: // engine, sandbox, store, panic, internal
+	default: // engine, sandbox, killed, store, panic, internal
 		return Rule{Retry: true, Counted: true, Base: base, Max: ceiling}
 	}
 }

@@ -183,6 +183,8 @@ func runClass(err error) queue.Class {
 	switch {
 	case errors.Is(err, sandbox.ErrUsed), errors.Is(err, sandbox.ErrMismatch):
 		return queue.ClassInternal
+	case errors.Is(err, sandbox.ErrKilled):
+		return queue.ClassKilled
 	case errors.Is(err, sandbox.ErrExpired), errors.Is(err, sandbox.ErrClosed):
 		return queue.ClassSandbox
 	default:

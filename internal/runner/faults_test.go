@@ -19,6 +19,28 @@ import (
 	"github.com/execra/tracefleet/internal/wire"
 )
 
+// TestKilledFromOutside: a sandbox that somebody killed is worth one more attempt, not two.
+func TestKilledFromOutside(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.create(nil)
+	killed := func() error {
+		f.launcher.Script(fake.Step{Err: sandbox.ErrKilled})
+		_, err := f.runner().Handle(t.Context(), delivery())
+		return err
+	}
+	f.wantFault(killed(), queue.ClassKilled, ledger.StateQueued)
+	// Another fault in between says that the fleet is in trouble, not the job.
+	f.launcher.Script(fake.Step{Err: errors.New("engine is on fire")})
+	_, err := f.runner().Handle(t.Context(), delivery())
+	f.wantFault(err, queue.ClassEngine, ledger.StateQueued)
+	f.wantFault(killed(), queue.ClassKilled, ledger.StateQueued)
+	f.wantFault(killed(), queue.ClassPermanent, ledger.StateDead)
+	if e := f.entry(); e.Class != string(queue.ClassKilled) || e.Attempts != 4 {
+		t.Errorf("got class %s, %d attempts, want killed, 4", e.Class, e.Attempts)
+	}
+}
+
 func TestPlatformFaults(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("engine is on fire")

@@ -52,6 +52,10 @@ func (a *attempt) giveBack(ctx context.Context, err error) error {
 	switch {
 	case class == queue.ClassBusy:
 		return err // The claim is lost; the job is no longer ours to touch.
+	case class == queue.ClassKilled && a.claim.Entry.Class == string(class):
+		// The attempt before ended like this one. What cannot be explained is not tried for ever.
+		stored = a.bury(ctx, class, err)
+		err = queue.Permanent(err)
 	case !rule.Retry || rule.Counted && a.delivery.LastAttempt:
 		stored = a.bury(ctx, class, err)
 	default:

@@ -23,6 +23,10 @@ var (
 	// ErrRefused means that a sandbox did not have the settings that were
 	// asked for, and was not used. Trying again on the same host does not help.
 	ErrRefused = errors.New("the sandbox's settings were not applied")
+	// ErrKilled means that the sandbox was killed, not by its worker, not by the
+	// kernel for memory, and not by its program, which cannot do that under the
+	// runtime in use. The job may be tried again.
+	ErrKilled = errors.New("the sandbox was killed from outside")
 	// ErrNoRoom means that the host had no room for the sandbox for as long as could be waited. The job may be tried again.
 	ErrNoRoom = errors.New("there is no room for the sandbox")
 	// ErrQuarantined means that a sandbox could not be proven gone. Its slot

@@ -36,9 +36,8 @@ type box struct {
 	ready       wire.ReadyInfo
 	waiting     bool // whether a goroutine waits for the container's end
 	stopWaiting func()
-	// mayAppear is until when a container whose creation got no answer may
-	// still come up.
-	mayAppear time.Time
+	// mayRun is true once the engine was asked to start the container. Before, it holds neither memory nor processor.
+	mayRun bool
 
 	// waited is closed when the wait is over: exit says how the container
 	// ended, or waitErr why that is not known.

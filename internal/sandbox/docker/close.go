@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +28,7 @@ func (b *box) Close() error {
 	defer close(b.closed)
 	b.interrupt(endClosed)
 	b.awaitLeave()
-	b.closeErr = b.e.remove(context.Background(), b.name, b.mayAppear)
+	b.closeErr = b.e.remove(context.Background(), b.name, b.mayRun)
 	if b.conn != nil {
 		// Its peer is gone; an error here says nothing new.
 		_ = b.conn.Close()
@@ -61,18 +60,16 @@ func (b *box) awaitLeave() {
 }
 
 // remove removes the container called name and returns nil when the engine
-// says that there is no such container. Before mayAppear that is no proof: a
-// lost request may still create it. Without proof the container goes into quarantine.
-func (e *Engine) remove(ctx context.Context, name string, mayAppear time.Time) error {
+// says that there is no such container. Without that proof a container that may run goes
+// into quarantine. One that was never started, and may not even exist, takes nothing from the
+// host, so it must not take a slot either while an engine is away: Reap removes it when it turns up.
+func (e *Engine) remove(ctx context.Context, name string, mayRun bool) error {
 	err := e.removeOnce(ctx, name)
-	if err == nil && time.Now().Before(mayAppear) {
-		err = errors.New("the engine may still create it")
-	}
-	if err == nil {
+	if err == nil || !mayRun {
 		e.settled(name)
 		return nil
 	}
-	e.suspect(name, mayAppear)
+	e.suspect(name)
 	e.log.Error("sandbox in quarantine", zap.String("container", name), zap.Error(err))
 	return fmt.Errorf("%w: container %s: %w", sandbox.ErrQuarantined, name, err)
 }

@@ -45,10 +45,8 @@ type Engine struct {
 	mu sync.Mutex
 	// live holds the names of the containers whose sandboxes are not closed.
 	live map[string]bool
-	// quarantine holds the names of the containers whose end is not proven,
-	// each with the time from which on the engine's word that there is no such
-	// container is believed.
-	quarantine map[string]time.Time
+	// quarantine holds the names of the containers that were started and whose end is not proven.
+	quarantine map[string]bool
 	// idle holds the containers of others that did not run when they were seen, each with when that was first.
 	idle map[string]time.Time
 }
@@ -68,7 +66,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, cli: cli, log: log, metrics: cfg.Metrics, instance: randomHex(), opened: time.Now(),
-		live: map[string]bool{}, quarantine: map[string]time.Time{}, idle: map[string]time.Time{},
+		live: map[string]bool{}, quarantine: map[string]bool{}, idle: map[string]time.Time{},
 	}
 	if err := e.survey(ctx); err != nil {
 		return nil, errors.Join(err, cli.Close())
@@ -127,13 +125,6 @@ func (e *Engine) failed(op operation, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// definite tells whether the engine itself answered with err, so that what was
-// asked for has not happened. After any other error it may have.
-func definite(err error) bool {
-	return cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) || cerrdefs.IsConflict(err) ||
-		cerrdefs.IsPermissionDenied(err) || cerrdefs.IsUnauthorized(err) || cerrdefs.IsNotImplemented(err)
-}
-
 // track notes that the container called name belongs to a living sandbox.
 func (e *Engine) track(name string) {
 	e.mu.Lock()
@@ -141,7 +132,7 @@ func (e *Engine) track(name string) {
 	e.live[name] = true
 }
 
-// settled notes that the container called name is gone for good.
+// settled notes that the container called name is gone for good, or was never started.
 func (e *Engine) settled(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -150,12 +141,11 @@ func (e *Engine) settled(name string) {
 	e.metrics.quarantined.Set(float64(len(e.quarantine)))
 }
 
-// suspect notes that the container called name could not be proven gone, and
-// might still come up until the given time.
-func (e *Engine) suspect(name string, until time.Time) {
+// suspect notes that the container called name could not be proven gone.
+func (e *Engine) suspect(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.live, name)
-	e.quarantine[name] = until
+	e.quarantine[name] = true
 	e.metrics.quarantined.Set(float64(len(e.quarantine)))
 }

@@ -62,12 +62,23 @@ func (b *box) exited() *container.WaitResponse {
 	}
 }
 
-// proveExit returns how the container ended, once the engine confirms that it
-// did, else an error: the engine lost the stream, or is lost itself. cause is
+// waitFailed returns why the engine will not tell of the container's end, nil
+// when it has told or still may.
+func (b *box) waitFailed() error {
+	select {
+	case <-b.waited:
+		return b.waitErr
+	default:
+		return nil
+	}
+}
+
+// proveExit returns the exit code of the container, once the engine confirms that
+// it ended, else an error: the engine lost the stream, or is lost itself. cause is
 // why the stream ended.
-func (b *box) proveExit(ctx context.Context, cause error) (string, error) {
+func (b *box) proveExit(ctx context.Context, cause error) (code int64, err error) {
 	if errors.Is(cause, errEngineStream) || errors.Is(cause, errBadStream) {
-		return "", cause
+		return 0, cause
 	}
 	bound := time.NewTimer(exitTime)
 	defer bound.Stop()
@@ -76,16 +87,20 @@ func (b *box) proveExit(ctx context.Context, cause error) (string, error) {
 	case <-bound.C:
 	}
 	if exit := b.exited(); exit != nil && exit.Error == nil {
-		return fmt.Sprintf("exit code %d", exit.StatusCode), nil
+		return exit.StatusCode, nil
+	}
+	if err := b.waitFailed(); err != nil {
+		// An engine that died took the container with it, and says of it afterwards that it has ended.
+		return 0, fmt.Errorf("lost the engine: %w", errors.Join(cause, err))
 	}
 	got, err := b.inspect(ctx)
 	if err != nil {
-		return "", fmt.Errorf("lost the engine: %w", errors.Join(cause, err))
+		return 0, fmt.Errorf("lost the engine: %w", errors.Join(cause, err))
 	}
 	if got.State.Running {
-		return "", fmt.Errorf("lost the output of a sandbox that runs: %w", cause)
+		return 0, fmt.Errorf("lost the output of a sandbox that runs: %w", cause)
 	}
-	return fmt.Sprintf("exit code %d", got.State.ExitCode), nil
+	return int64(got.State.ExitCode), nil
 }
 
 // killedForMemory asks the engine whether the kernel killed something in the

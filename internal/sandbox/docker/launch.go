@@ -23,7 +23,8 @@ const labelSlack = 2 * time.Minute
 
 // Launch starts a container and returns when its interpreter waits for a job.
 // It refuses a container whose settings are not those asked for with a
-// *RefusedError. Whatever fails, the container is removed or in quarantine.
+// *RefusedError. Whatever fails, the container is removed, or in quarantine, or was
+// never started and is left to Reap.
 func (e *Engine) Launch(ctx context.Context, l job.Limits) (sandbox.Sandbox, error) {
 	start := time.Now()
 	b, err := e.launch(ctx, l)
@@ -88,6 +89,7 @@ func (b *box) boot(ctx context.Context) error {
 	if err := abandoned(ctx); err != nil {
 		return err
 	}
+	b.mayRun = true
 	if err := b.e.call(ctx, opStart, b.e.cfg.StartTimeout, func(ctx context.Context) error {
 		return b.e.cli.ContainerStart(ctx, b.id, container.StartOptions{})
 	}); err != nil {
@@ -106,10 +108,6 @@ func (b *box) create(ctx context.Context, asked spec) error {
 		made, err = b.e.cli.ContainerCreate(ctx, asked.Config, asked.HostConfig, asked.Network, nil, b.name)
 		return err
 	}); err != nil {
-		if !definite(err) {
-			// The engine may still make it, after we have looked.
-			b.mayAppear = time.Now().Add(b.e.cfg.StartTimeout)
-		}
 		return err
 	}
 	b.id = made.ID

@@ -51,7 +51,7 @@ func TestEveryRequestHasADeadline(t *testing.T) {
 			if got := testutil.ToFloat64(e.metrics.engineErrors.WithLabelValues(op.label())); got < 1 {
 				t.Errorf("got %v errors counted for %q, want at least 1", got, op)
 			}
-			gone := op != opCreate && op != opInspect // for these the end cannot be proven
+			gone := op != opInspect // for this one the end cannot be proven
 			if n := f.count(); n != 0 && gone {
 				t.Errorf("left behind: %d containers", n)
 			}
@@ -82,34 +82,65 @@ func TestFailedLaunchLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestLostCreation has the engine make a container and not say so.
+// TestLostCreation has the engine make a container and not say so. It was never started, so it takes no slot.
 func TestLostCreation(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		late bool // whether it appears after its launch was given up
+	}{
+		"before the launch is given up": {false},
+		"after that":                    {true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeEngine(t)
+			f.pid1 = waiting
+			e := f.open(brief)
+			create := make(chan struct{})
+			f.answer(opCreate, func(_ http.ResponseWriter, r *http.Request) bool {
+				if c.late {
+					<-create
+				}
+				f.create(httptest.NewRecorder(), r)
+				<-f.hung
+				return true
+			})
+			if _, err := e.Launch(context.Background(), job.DefaultLimits()); err == nil || errors.Is(err, sandbox.ErrQuarantined) {
+				t.Errorf("got %v, want an error other than ErrQuarantined", err)
+			}
+			if n := f.count(); n != 0 || e.Quarantined() != 0 {
+				t.Errorf("got %d containers, %d in quarantine; want none", n, e.Quarantined())
+			}
+			if !c.late {
+				return
+			}
+			close(create)
+			eventually(t, func() string {
+				if f.count() == 0 {
+					return "it does not exist yet"
+				}
+				return ""
+			})
+			if n, err := e.Reap(context.Background()); n != 1 || err != nil || f.count() != 0 {
+				t.Errorf("got %d reaped, error %v, %d left; want 1 and none left", n, err, f.count())
+			}
+		})
+	}
+}
+
+// TestEngineAway checks that launches which fail because there is no engine take no slots: it may be
+// back any moment.
+func TestEngineAway(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t)
 	f.pid1 = waiting
 	e := f.open(brief)
-	f.answer(opCreate, func(_ http.ResponseWriter, r *http.Request) bool {
-		f.create(httptest.NewRecorder(), r)
-		<-f.hung
-		return true
-	})
-	if _, err := e.Launch(context.Background(), job.DefaultLimits()); !errors.Is(err, sandbox.ErrQuarantined) {
-		t.Fatalf("got %v, want ErrQuarantined", err)
-	}
-	// Its name finds it: nothing is left, but until it could no longer come up
-	// again the engine's word for that is not believed.
-	if n := f.count(); n != 0 || e.Quarantined() != 1 {
-		t.Errorf("got %d containers, %d in quarantine; want 0 and 1", n, e.Quarantined())
-	}
-	eventually(t, func() string {
-		if _, err := e.Reap(context.Background()); err != nil {
-			return err.Error()
+	f.stop()
+	for range 3 {
+		if _, err := e.Launch(context.Background(), job.DefaultLimits()); err == nil || e.Quarantined() != 0 {
+			t.Errorf("got error %v, %d in quarantine; want an error and none", err, e.Quarantined())
 		}
-		if n := e.Quarantined(); n != 0 {
-			return "still in quarantine"
-		}
-		return ""
-	})
+	}
 }
 
 // eventually polls until check returns "".

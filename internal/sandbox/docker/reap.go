@@ -21,8 +21,8 @@ import (
 // never touched. Call it at the worker's start and then now and again.
 func (e *Engine) Reap(ctx context.Context) (n int, err error) {
 	var errs []error
-	reap := func(name string, mayAppear time.Time, why string) {
-		if err := e.remove(ctx, name, mayAppear); err != nil {
+	reap := func(name, why string) {
+		if err := e.remove(ctx, name, true); err != nil {
 			errs = append(errs, err)
 			return
 		}
@@ -33,11 +33,11 @@ func (e *Engine) Reap(ctx context.Context) (n int, err error) {
 	e.mu.Lock()
 	quarantine := maps.Clone(e.quarantine)
 	e.mu.Unlock()
-	for name, mayAppear := range quarantine {
+	for name := range quarantine {
 		if ctx.Err() != nil {
 			break
 		}
-		reap(name, mayAppear, "quarantine")
+		reap(name, "quarantine")
 	}
 	found, err := e.list(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (e *Engine) Reap(ctx context.Context) (n int, err error) {
 			break
 		}
 		if why := e.ownerless(c, now); why != "" {
-			reap(name(c), time.Time{}, why)
+			reap(name(c), why)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -89,6 +89,8 @@ type run struct {
 	mu   sync.Mutex
 	why  ending // the first reason to end the run from outside
 	kill sync.WaitGroup
+	// unkilled is why the container could not be killed; it is set before kill is done.
+	unkilled error
 }
 
 func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox.Outcome, error) {
@@ -117,6 +119,7 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 
 	out := r.got.outcome()
 	out.StartedAt, out.Wall = started, r.ended.Sub(started)
+	killed := false
 	switch {
 	case why == endClosed:
 		return out, sandbox.ErrClosed
@@ -141,6 +144,9 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		return out, fmt.Errorf("hand over the job: %w", sendErr)
 	case why == endSlow:
 		return out, fmt.Errorf("what the program left did not arrive within %s", settleTime)
+	case why == endDeadline && r.unkilled != nil:
+		// An engine that does not answer has not passed on the report either.
+		return out, fmt.Errorf("lost the engine: %w", r.unkilled)
 	case why == endDeadline:
 		out.DeadlineHit = true
 	case out.Invalid == "":
@@ -150,7 +156,8 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		if err != nil {
 			return out, err
 		}
-		out.Invalid = "the sandbox ended without a report (" + exit + ")"
+		out.Invalid = fmt.Sprintf("the sandbox ended without a report (exit code %d)", exit)
+		killed = exit == killedExit && !gvisor(r.b.e.host.Runtime)
 	}
 	oom, err := r.b.killedForMemory(ctx, func(s *container.State) bool { return why == endNone && s.ExitCode == killedExit })
 	if err != nil && why == endNone {
@@ -158,6 +165,10 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		return out, err
 	}
 	out.EngineOOM = oom
+	if killed && !oom {
+		// No program can send its supervisor a signal that kills it, but under gVisor.
+		return out, sandbox.ErrKilled
+	}
 	return out, nil
 }
 
@@ -205,6 +216,7 @@ func (r *run) interrupt(ctx context.Context, why ending) {
 			return
 		}
 		if err := r.b.kill(ctx); err != nil {
+			r.unkilled = err
 			// Close removes it by force and tells when that fails too.
 			r.b.e.log.Warn("sandbox not killed", zap.String("container_id", r.b.id), zap.Error(err))
 		}
