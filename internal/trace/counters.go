@@ -66,7 +66,7 @@ func add(a, b int64) int64 { return min(a+b, maxSafe) }
 func (d *decoder) summary() *Summary {
 	s := &Summary{
 		ExceptionsCaught: d.counter(counterRaised), MaxRecursionDepth: d.counter(counterMaxDepth),
-		ExecutionPath: d.executionPath(), Lines: map[string]map[string]int64{}, Calls: map[string]int64{},
+		ExecutionPath: d.path, Lines: map[string]map[string]int64{}, Calls: map[string]int64{},
 		Edges: []Edge{}, Loops: []Loop{}, EventsKept: int64(len(d.trace.Events)),
 		CountsExact: d.counter(counterFlags)&flagInexact == 0 && d.counter(counterUnknown) == 0,
 	}

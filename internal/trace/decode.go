@@ -53,6 +53,8 @@ const (
 	areaDefs
 	areaCounters
 	areaEnd
+	areaRing
+	areaCount
 )
 
 // modeOff is the trace mode in which there is neither Trace nor Summary.
@@ -62,7 +64,7 @@ const modeOff = "off"
 // fails: what comes after the first bad record of an area is left out, with a
 // note. The outcome holds no reference to the areas. Its size and the work are
 // bounded by a small multiple of the areas' and the sources' size.
-func Decode(areas [4][]byte, opts Options) Recording {
+func Decode(areas [areaCount][]byte, opts Options) Recording {
 	d := &decoder{opts: opts, frames: map[int]int{}, counters: readCounters(areas[areaCounters])}
 	d.note("definitions", records(areas[areaDefs], d.definition))
 	d.note("end record", records(areas[areaEnd], d.end))
@@ -71,11 +73,14 @@ func Decode(areas [4][]byte, opts Options) Recording {
 			Schema: Schema, Producer: d.producer, Files: d.fileList(), Functions: d.functionList(),
 			Events: []Event{}, Gaps: []Gap{},
 		}
-		err := records(areas[areaEvents], d.event)
+		err := d.events(areas[areaEvents])
 		d.note("events", err)
+		kept := int64(len(d.trace.Events))
+		d.path = d.executionPath()
+		d.note("last events", d.tail(areas[areaRing]))
 		d.rec.Trace = d.trace
 		d.rec.Summary = d.summary()
-		d.gaps(err != nil)
+		d.gaps(kept, err != nil)
 	}
 	d.testimony()
 	d.rec.Complete = d.rec.Ended && !d.corrupt
@@ -97,7 +102,9 @@ type decoder struct {
 	sources map[string][]string
 	trace   *Trace
 	// frames holds the function of each frame.
-	frames  map[int]int
+	frames map[int]int
+	// path names the functions called before the first gap.
+	path    []string
 	rec     Recording
 	corrupt bool
 }
@@ -129,18 +136,21 @@ func (d *decoder) end(payload []byte) error {
 }
 
 // gaps says where events are missing, and why.
-func (d *decoder) gaps(corrupt bool) {
+// after is the number of the last event before the gap.
+func (d *decoder) gaps(after int64, corrupt bool) {
 	t := d.trace
-	after := int64(len(t.Events))
 	skipped := int64(-1)
-	if s := d.rec.Summary; s.EventsTotal >= after && s.CountsExact {
-		skipped = s.EventsTotal - after
+	if s := d.rec.Summary; s.CountsExact {
+		skipped = max(s.EventsTotal-int64(len(t.Events)), 0)
+		if int64(len(t.Events)) > after {
+			skipped = t.Events[after].Seq - after - 1
+		}
 	}
 	stopped := d.counter(counterStopped)
 	switch {
-	case corrupt:
+	case corrupt || stopped == 0 && int64(len(t.Events)) > after:
 		t.Gaps = append(t.Gaps, Gap{AfterSeq: after, Skipped: -1, Cause: GapCorrupt})
-	case stopped == stoppedByEvents && skipped != 0:
+	case stopped == stoppedByEvents && (skipped != 0 || int64(len(t.Events)) > after):
 		t.Gaps = append(t.Gaps, Gap{AfterSeq: after, Skipped: skipped, Cause: GapEvents})
 		d.rec.Hits = append(d.rec.Hits, "trace_events")
 	case stopped == stoppedByBytes:

@@ -1,12 +1,13 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,48 @@ func area(payloads ...string) []byte {
 	return out
 }
 
+// happened makes an area of events.
+func happened(records ...[]byte) []byte {
+	return append([]byte{binaryFormat}, bytes.Join(records, nil)...)
+}
+
+// record makes a whole record of an event in frame 1 of function 1.
+func record(kind, has byte, line, time uint32, body ...byte) []byte {
+	return placed(kind, has, 1, 1, 1, line, 1, time, body...)
+}
+
+func placed(kind, has byte, thread uint16, function, frame, line, depth, time uint32, body ...byte) []byte {
+	out := binary.LittleEndian.AppendUint16([]byte{kind, has}, thread)
+	for _, n := range []uint32{function, frame, line, depth, time} {
+		out = binary.LittleEndian.AppendUint32(out, n)
+	}
+	return append(out, body...)
+}
+
+// short makes a record of an event in the frame of the one before it.
+func short(kind, has byte, line uint32, passed uint16, body ...byte) []byte {
+	out := binary.LittleEndian.AppendUint16([]byte{kind | shortHead, has}, passed)
+	return append(binary.LittleEndian.AppendUint32(out, line), body...)
+}
+
+// asWord is a string as records hold it.
+func asWord(s string) []byte { return append([]byte{byte(len(s))}, s...) }
+
+// ring makes the area of the last events: segments with the number of their first event.
+func ring(segments map[uint64][]byte) []byte {
+	const size = 512
+	out := binary.LittleEndian.AppendUint32(nil, binaryFormat)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(segments)))
+	out = binary.LittleEndian.AppendUint64(out, size)
+	for first, records := range segments {
+		out = binary.LittleEndian.AppendUint64(out, first)
+		out = binary.LittleEndian.AppendUint64(out, uint64(len(records)))
+		out = append(out, records...)
+		out = append(out, make([]byte, size-segmentHead-len(records))...)
+	}
+	return out
+}
+
 // counted makes an area of counters, of which the named ones are set.
 func counted(size int, set map[int]uint64) []byte {
 	out := make([]byte, 8*size)
@@ -32,11 +75,14 @@ func counted(size int, set map[int]uint64) []byte {
 }
 
 // sound is a small recording without a fault, to be spoilt by tests.
-func sound() ([4][]byte, Options) {
-	return [4][]byte{
-		area(`[0,1,1,1,1,1,0]`, `[1,1,1,1,1,1,5,{"v":["x",1,"y",["REF",1]],"h":[1,["LIST",1,2]]}]`,
-			`[1,1,1,2,1,1,6,{"x":["KeyError","k"],"o":[3,4]}]`, `[2,1,1,2,1,1,7,{"r":null}]`),
-		area(`["producer","py/1","3.13.5"]`, `["file",1,"main.py"]`, `["code",1,1,1,"<module>","module",[],16,[1,2]]`,
+func sound() ([areaCount][]byte, Options) {
+	return [areaCount][]byte{
+		happened(record(0, hasLooked, 1, 0),
+			short(1, hasLooked|hasVariables|hasObjects, 1, 5, slices.Concat([]byte{2, byName}, asWord("x"), []byte{tagInt, 2, byName}, asWord("y"),
+				[]byte{tagRef, 1, 1, 1, tagList, 2, tagInt, 2, tagInt, 4, 0})...),
+			record(1, hasLooked|hasError|hasOutput, 2, 6, slices.Concat(asWord("KeyError"), asWord("k"), []byte{3, 4})...),
+			short(2, hasLooked|hasValue, 2, 1, tagNull)),
+		area(`["producer","c/1","3.13.5"]`, `["file",1,"main.py"]`, `["code",1,1,1,"<module>","module",[],16,[1,2],["z"]]`,
 			`["loop",1,1,[18]]`, `["edge",1,1,19]`),
 		counted(20, map[int]uint64{counterMaxDepth: 1, counterRaised: 1, counterOther: 1, 16: 1, 17: 1, 18: 1, 19: 3}),
 		area(`["end","exit"]`),
@@ -49,7 +95,7 @@ func TestDecodeSound(t *testing.T) {
 	got := Decode(areas, opts)
 	want := Recording{
 		Trace: &Trace{
-			Schema: Schema, Producer: Producer{Tracer: "py/1", Python: "3.13.5", Trust: "in-process"},
+			Schema: Schema, Producer: Producer{Tracer: "c/1", Python: "3.13.5", Trust: "in-process"},
 			Files:     []File{{ID: 1, Path: "main.py", Lines: 2}},
 			Functions: []Function{{ID: 1, Name: "<module>", File: 1, Line: 1, Kind: "module", Args: []string{}}},
 			Events: []Event{
@@ -77,61 +123,59 @@ func TestDecodeSound(t *testing.T) {
 // TestDecodeCuts spoils one record at a time: what comes before it stays, and a note says so.
 func TestDecodeCuts(t *testing.T) {
 	t.Parallel()
-	event := func(payload string) func(*[4][]byte) {
-		return func(a *[4][]byte) { a[areaEvents] = area(`[0,1,1,1,1,1,0]`, payload, `[1,1,1,2,1,1,6]`) }
+	event := func(bad ...byte) func(*[areaCount][]byte) {
+		return func(a *[areaCount][]byte) { a[areaEvents] = happened(record(0, 0, 1, 0), bad, record(1, 0, 2, 6)) }
 	}
-	definition := func(payload string) func(*[4][]byte) {
-		return func(a *[4][]byte) { a[areaDefs] = append(a[areaDefs], area(payload)[1:]...) }
+	definition := func(payload string) func(*[areaCount][]byte) {
+		return func(a *[areaCount][]byte) { a[areaDefs] = append(a[areaDefs], area(payload)[1:]...) }
 	}
-	value := func(v string) func(*[4][]byte) { return event(`[1,1,1,1,1,1,5,{"v":["x",` + v + `]}]`) }
-	for name, spoil := range map[string]func(*[4][]byte){
-		"another format":            func(a *[4][]byte) { a[areaEvents][0] = 2 },
-		"length past the end":       func(a *[4][]byte) { a[areaEvents] = append(a[areaEvents], 9, 0, 0, 0, 'x') },
-		"half a length":             func(a *[4][]byte) { a[areaEvents] = append(a[areaEvents], 9, 0) },
-		"huge length":               func(a *[4][]byte) { a[areaEvents] = append(a[areaEvents], 255, 255, 255, 255) },
-		"zeros":                     func(a *[4][]byte) { a[areaEvents] = append(a[areaEvents], make([]byte, 64)...) },
-		"not JSON":                  event(`[1,1,1`),
-		"not an array":              event(`{"a":1}`),
-		"not ASCII":                 event(`[1,1,1,1,1,1,5,{"v":["é",1]}]`),
-		"too few numbers":           event(`[1,1,1,1,1,1]`),
-		"too many numbers":          event(`[1,1,1,1,1,1,1,{},1]`),
-		"unknown kind":              event(`[8,1,1,1,1,1,5]`),
-		"negative kind":             event(`[-1,1,1,1,1,1,5]`),
-		"fraction":                  event(`[1.5,1,1,1,1,1,5]`),
-		"null for a number":         event(`[null,1,1,1,1,1,5]`),
-		"undefined function":        event(`[1,2,1,1,1,1,5]`),
-		"frame 0":                   event(`[1,1,0,1,1,1,5]`),
-		"line past the source":      event(`[2,1,1,3,1,1,5]`),
-		"line the function has not": event(`[1,1,1,0,1,1,5]`),
-		"unsafe time":               event(`[1,1,1,1,1,1,9007199254740992]`),
-		"extra is not an object":    event(`[1,1,1,1,1,1,5,[]]`),
-		"odd variables":             event(`[1,1,1,1,1,1,5,{"v":["x"]}]`),
-		"name is a number":          event(`[1,1,1,1,1,1,5,{"v":[1,1]}]`),
-		"reference is a text":       event(`[1,1,1,1,1,1,5,{"h":["1",1]}]`),
-		"exception of one part":     event(`[1,1,1,1,1,1,5,{"x":["E"]}]`),
-		"negative output":           event(`[1,1,1,1,1,1,5,{"o":[-1,0]}]`),
-		"value is an object":        value(`{}`),
-		"value without tag":         value(`[]`),
-		"value with unknown tag":    value(`["NOPE",1]`),
-		"tag is a number":           value(`[1]`),
-		"reference to a text":       value(`["REF","1"]`),
-		"unsafe integer":            value(`9007199254740993`),
-		"infinite float":            value(`1e999`),
-		"long text":                 value(`"` + strings.Repeat("x", maxString+1) + `"`),
-		"deep value":                value(strings.Repeat(`["LIST",`, 20) + "1" + strings.Repeat("]", 20)),
-		"wide value":                value(`["LIST"` + strings.Repeat(",1", 200) + `]`),
-		"pair of three":             value(`["DICT",[1,2,3]]`),
-		"elided in the middle":      value(`["DICT",["ELIDED",3],[1,{}]]`),
-		"instance without class":    value(`["INSTANCE",1]`),
-		"class without bases":       value(`["CLASS","C"]`),
+	value := func(v ...byte) func(*[areaCount][]byte) { return event(record(2, hasValue, 1, 5, v...)...) }
+	content := func(c ...byte) func(*[areaCount][]byte) {
+		return event(record(2, hasObjects, 1, 5, append([]byte{1, 1}, c...)...)...)
+	}
+	for name, spoil := range map[string]func(*[areaCount][]byte){
+		"another format":            func(a *[areaCount][]byte) { a[areaEvents][0] = 1 },
+		"half a record":             func(a *[areaCount][]byte) { a[areaEvents] = append(a[areaEvents], record(1, 0, 1, 9)[:20]...) },
+		"zeros":                     func(a *[areaCount][]byte) { a[areaEvents] = append(a[areaEvents], make([]byte, 64)...) },
+		"short record first":        func(a *[areaCount][]byte) { a[areaEvents] = happened(short(1, 0, 1, 5)) },
+		"unknown kind":              event(record(16, 0, 1, 5)...),
+		"undefined function":        event(placed(1, 0, 1, 2, 1, 1, 1, 5)...),
+		"function 0":                event(placed(1, 0, 1, 0, 1, 1, 1, 5)...),
+		"frame 0":                   event(placed(1, 0, 1, 1, 0, 1, 1, 5)...),
+		"thread 0":                  event(placed(1, 0, 0, 1, 1, 1, 1, 5)...),
+		"huge depth":                event(placed(1, 0, 1, 1, 1, 1, 1<<31, 5)...),
+		"line past the source":      event(record(2, 0, 3, 5)...),
+		"line the function has not": event(record(1, 0, 0, 5)...),
+		"variable without a name":   event(record(1, hasVariables, 1, 5, 1, 1, tagNull)...),
+		"more variables than there": event(record(1, hasVariables, 1, 5, 9, 0, tagNull)...),
+		"object 0":                  event(record(1, hasObjects, 1, 5, 1, 0, tagList, 0, 0)...),
+		"endless number":            event(record(2, hasValue, 1, 5, append([]byte{tagRef}, bytes.Repeat([]byte{255}, 20)...)...)...),
+		"text past the end":         event(record(1, hasError, 1, 5, 200, 3)...),
+		"value with unknown tag":    value(99),
+		"content for a value":       value(tagList, 0, 0),
+		"long text":                 value(append([]byte{tagStr, 0x81, 0x10}, make([]byte, 3000)...)...),
+		"unsafe reference":          value(tagRef, 0xff, 0xff, 0xff, 0xff, 0x7f),
+		"integer of many bytes":     value(append([]byte{tagBig, 0, 80}, make([]byte, 80)...)...),
+		"value for a content":       content(tagInt, 2),
+		"list of many":              content(append([]byte{tagList, 99}, bytes.Repeat([]byte{tagNull}, 99)...)...),
+		"instance of an odd base":   content(slices.Concat([]byte{tagInstance}, asWord("C"), []byte{7, 0, 0})...),
+		"class of many bases":       content(slices.Concat([]byte{tagClass}, asWord("C"), []byte{200})...),
+		"range of one":              content(tagRange, 1, tagInt, 2, 0),
+		"raw past the end":          content(slices.Concat([]byte{tagRaw}, asWord("C"), []byte{rawDecimal, 200})...),
+		"ring without a head":       func(a *[areaCount][]byte) { a[areaRing] = []byte{1, 2, 3} },
+		"ring of another format":    func(a *[areaCount][]byte) { a[areaRing] = make([]byte, 64) },
+		"ring of too many segments": func(a *[areaCount][]byte) { a[areaRing] = ring(nil); a[areaRing][4] = 9 },
+		"ring before the first":     func(a *[areaCount][]byte) { a[areaRing] = ring(map[uint64][]byte{2: record(1, 0, 1, 5)}) },
+		"ring with a bad record":    func(a *[areaCount][]byte) { a[areaRing] = ring(map[uint64][]byte{9: record(16, 0, 1, 5)}) },
+		"ring with a short first":   func(a *[areaCount][]byte) { a[areaRing] = ring(map[uint64][]byte{9: short(1, 0, 1, 5)}) },
 		"unknown definition":        definition(`["what",1]`),
 		"file out of order":         definition(`["file",3,"x.py"]`),
-		"code of unknown file":      definition(`["code",2,2,1,"f","function",[],19,[]]`),
-		"code with used counter":    definition(`["code",2,1,1,"f","function",[],18,[]]`),
-		"code past the counters":    definition(`["code",2,1,1,"f","function",[],19,[1,2]]`),
-		"code of unknown kind":      definition(`["code",2,1,1,"f","thing",[],19,[]]`),
-		"lines backwards":           definition(`["code",2,1,1,"f","function",[],19,[2,1]]`),
-		"very many lines":           definition(`["code",2,1,1,"f","function",[],19,[1,9999999]]`),
+		"code of unknown file":      definition(`["code",2,2,1,"f","function",[],19,[],[]]`),
+		"code with used counter":    definition(`["code",2,1,1,"f","function",[],18,[],[]]`),
+		"code past the counters":    definition(`["code",2,1,1,"f","function",[],19,[1,2],[]]`),
+		"code of unknown kind":      definition(`["code",2,1,1,"f","thing",[],19,[],[]]`),
+		"lines backwards":           definition(`["code",2,1,1,"f","function",[],19,[2,1],[]]`),
+		"very many lines":           definition(`["code",2,1,1,"f","function",[],19,[1,9999999],[]]`),
 		"loop of unknown code":      definition(`["loop",2,1,[18]]`),
 		"loop without counter":      definition(`["loop",1,1,[]]`),
 		"loop with fixed counter":   definition(`["loop",1,1,[3]]`),
@@ -139,8 +183,8 @@ func TestDecodeCuts(t *testing.T) {
 		"exception of no kind":      definition(`["exception","odd",{}]`),
 		"exception is null":         definition(`["exception","exception",null]`),
 		"exception at line -1":      definition(`["exception","exception",{"line":-1}]`),
-		"unknown end":               func(a *[4][]byte) { a[areaEnd] = area(`["end","odd"]`) },
-		"two ends":                  func(a *[4][]byte) { a[areaEnd] = area(`["end","exit"]`, `["end","exit"]`) },
+		"unknown end":               func(a *[areaCount][]byte) { a[areaEnd] = area(`["end","odd"]`) },
+		"two ends":                  func(a *[areaCount][]byte) { a[areaEnd] = area(`["end","exit"]`, `["end","exit"]`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,7 +217,7 @@ func TestDecodeMoreEventsThanBudget(t *testing.T) {
 
 func TestDecodeNothing(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff(Recording{}, Decode([4][]byte{}, Options{Mode: "full"})); diff != "" {
+	if diff := cmp.Diff(Recording{}, Decode([areaCount][]byte{}, Options{Mode: "full"})); diff != "" {
 		t.Errorf("Decode of nothing (-want +got):\n%s", diff)
 	}
 }
@@ -213,13 +257,13 @@ func TestUnescape(t *testing.T) {
 
 // recorded loads what the real tracer wrote.
 func recorded(t testing.TB) map[string]struct {
-	Source string    `json:"source"`
-	Areas  [4][]byte `json:"areas"`
+	Source string            `json:"source"`
+	Areas  [areaCount][]byte `json:"areas"`
 } {
 	t.Helper()
 	all := map[string]struct {
-		Source string    `json:"source"`
-		Areas  [4][]byte `json:"areas"`
+		Source string            `json:"source"`
+		Areas  [areaCount][]byte `json:"areas"`
 	}{}
 	names, err := filepath.Glob("testdata/recordings/*.areas.json")
 	if err != nil || len(names) == 0 {
@@ -286,7 +330,7 @@ func TestDecodeRandomBytes(t *testing.T) {
 }
 
 // checkSane decodes and checks what holds of every outcome.
-func checkSane(t *testing.T, areas [4][]byte, source string) {
+func checkSane(t *testing.T, areas [areaCount][]byte, source string) {
 	t.Helper()
 	got := Decode(areas, Options{Entrypoint: "main.py", Files: map[string]string{"main.py": source}, Mode: "full", EventBudget: 10_000})
 	if got.Complete && !got.Ended {
@@ -296,8 +340,11 @@ func checkSane(t *testing.T, areas [4][]byte, source string) {
 		return
 	}
 	names := got.Trace.Names()
+	last := int64(0)
 	for i, e := range got.Trace.Events {
-		if e.Seq != int64(i+1) || names.Function(e.Func).Name == "?" {
+		before := last
+		last = e.Seq
+		if e.Seq <= before || e.Seq > before+1 && len(got.Trace.Gaps) == 0 || names.Function(e.Func).Name == "?" {
 			t.Fatalf("event %d is not in order or has no function: %+v", i, e)
 		}
 	}
@@ -308,11 +355,11 @@ func checkSane(t *testing.T, areas [4][]byte, source string) {
 
 func FuzzDecode(f *testing.F) {
 	for _, r := range recorded(f) {
-		f.Add(r.Areas[0], r.Areas[1], r.Areas[2], r.Areas[3])
+		f.Add(r.Areas[0], r.Areas[1], r.Areas[2], r.Areas[3], r.Areas[4])
 	}
 	areas, _ := sound()
-	f.Add(areas[0], areas[1], areas[2], areas[3])
-	f.Fuzz(func(t *testing.T, events, defs, counters, end []byte) {
-		checkSane(t, [4][]byte{events, defs, counters, end}, "x = 1\n")
+	f.Add(areas[0], areas[1], areas[2], areas[3], ring(map[uint64][]byte{9: record(1, 0, 1, 5)}))
+	f.Fuzz(func(t *testing.T, events, defs, counters, end, ring []byte) {
+		checkSane(t, [areaCount][]byte{events, defs, counters, end, ring}, "x = 1\n")
 	})
 }

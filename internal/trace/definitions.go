@@ -27,6 +27,8 @@ type code struct {
 	shown string
 	// calls is the counter of its calls; those of its lines follow it.
 	calls int
+	// variables are the names of its variables, by their place in the frame.
+	variables []string
 	// runs are the first and last lines of the runs of lines that have counters.
 	runs [][2]int
 }
@@ -54,7 +56,7 @@ func (d *decoder) definition(payload []byte) error {
 	}{
 		"producer":  {2, d.defineProducer},
 		"file":      {2, d.defineFile},
-		"code":      {8, d.defineCode},
+		"code":      {9, d.defineCode},
 		"loop":      {3, d.defineLoop},
 		"edge":      {3, d.defineEdge},
 		"exception": {2, d.defineException},
@@ -97,7 +99,7 @@ func (d *decoder) defineFile(fields []json.RawMessage) error {
 	return nil
 }
 
-// defineCode reads number, file, line, name, kind, arguments, counter and runs of lines.
+// defineCode reads number, file, line, name, kind, arguments, counter, runs of lines and variables.
 func (d *decoder) defineCode(fields []json.RawMessage) error {
 	next := int64(len(d.codes) + 1)
 	var n [4]int64
@@ -122,9 +124,13 @@ func (d *decoder) defineCode(fields []json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	variables, err := texts(fields[8], maxVariables)
+	if err != nil {
+		return err
+	}
 	c := &code{
 		Function: Function{ID: int(next), Name: name, File: int(n[1]), Line: int(n[2]), Kind: kind, Args: arguments},
-		calls:    int(n[3]),
+		calls:    int(n[3]), variables: variables,
 	}
 	if err := d.readRuns(c, fields[7]); err != nil {
 		return err

@@ -9,7 +9,7 @@ import "encoding/json"
 const Schema = "execution-trace/1"
 
 // Trace is the record of one run. Its events are the first ones up to the
-// budget; Summary covers the whole run.
+// budget, and after a gap the last ones; Summary covers the whole run.
 type Trace struct {
 	Schema     string     `json:"schema"`
 	Producer   Producer   `json:"producer"`
@@ -81,6 +81,9 @@ type Event struct {
 	// Out is how many bytes of stdout and stderr the program had written
 	// before this event; nil when unchanged since the event before.
 	Out *[2]int64 `json:"out,omitempty"`
+	// Unseen is true for an event after a gap at which variables were not
+	// looked at: that nothing changed is not known.
+	Unseen bool `json:"unseen,omitempty"`
 }
 
 // Value is one shown value in the Python Tutor (OPT v3) encoding with the

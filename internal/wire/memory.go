@@ -25,6 +25,8 @@ const (
 	AreaCounters
 	// AreaEnd takes the end record.
 	AreaEnd
+	// AreaRing takes the last events, over and over, once AreaEvents takes no more.
+	AreaRing
 	// AreaCount is how many areas there are.
 	AreaCount
 )
@@ -34,6 +36,7 @@ const (
 	DefsCapacity     = 2 << 20
 	CountersCapacity = 512 << 10
 	EndCapacity      = 512 << 10
+	RingCapacity     = 132 << 10
 )
 
 // Area is one area of the trace memory: where it starts and how many bytes it holds.
@@ -47,7 +50,7 @@ type Area struct {
 // boundaries.
 func MemoryLayout(traceBytes int64) (areas [AreaCount]Area, size int64) {
 	at := int64(MemoryHeaderSize)
-	for i, capacity := range [AreaCount]int64{traceBytes, DefsCapacity, CountersCapacity, EndCapacity} {
+	for i, capacity := range [AreaCount]int64{traceBytes, DefsCapacity, CountersCapacity, EndCapacity, RingCapacity} {
 		areas[i] = Area{Offset: at, Capacity: capacity}
 		at += (capacity + 4095) &^ 4095
 	}

@@ -12,18 +12,17 @@ program's frames, modules, tracebacks, exit code and output are CPython's own. W
 entrypoint is not ``main.py`` the process replaces itself by an interpreter started for that file.
 
 Descriptors: 0, 1, 2 belong to the program. 3 is the control channel: the tracer writes one line,
-``{"python":"3.13.5","tracer":"py/1"}``, reads one line, the order (see ``control.Order``), and writes one byte
+``{"python":"3.13.5","tracer":"c/1"}``, reads one line, the order (see ``control.Order``), and writes one byte
 when the program starts. 4 is the trace memory, a sealed memfd. 3 and 4 are closed before the program runs.
 
 The parts, from the outside in:
 
 * ``control`` (ready line, order), ``process`` (limits, argv, what the program may see), ``session`` (from an empty
-  interpreter to one ready to run, and the end record), ``recursion``, ``streams``;
+  interpreter to one ready to run, and the end record);
 * ``memory`` (areas, framing of records, counters), ``failure`` (report of the uncaught exception), ``raw`` (looking at
   objects without running the program's code);
-* the recorder, which another implementation can replace: ``attachment`` and ``recorder`` (callbacks), ``raising``,
-  ``events``, ``values``, ``codes``, ``loops``. It offers ``start``, ``stop`` and ``main``, and writes what
-  docs/trace-format.md says.
+* the recorder: ``recorder`` and ``attachment`` connect the program with ``_recorder``, which is written in C
+  (``native``) and compiled for exactly this interpreter. What it writes is in docs/trace-format.md.
 """
 
 import builtins
@@ -34,8 +33,7 @@ FAILED = 70
 """Exit status when the tracer itself cannot start; the program has not run then."""
 
 MODULES = (
-    "memory", "raw", "loops", "codes", "values", "failure", "events", "raising", "attachment", "recorder",
-    "recursion", "streams", "control", "process", "session",
+    "memory", "raw", "failure", "attachment", "recorder", "control", "process", "session",
 )
 """The tracer's modules, each after those that it imports."""
 

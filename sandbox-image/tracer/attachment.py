@@ -7,16 +7,13 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
     from typing import Any
 
 TOOL = 4
 """Tool id of ``sys.monitoring``: one that no known tool claims."""
 NAME = "tracefleet"
 
-get_events, set_events, set_local_events = (
-    sys.monitoring.get_events, sys.monitoring.set_events, sys.monitoring.set_local_events
-)
+get_events, set_events = sys.monitoring.get_events, sys.monitoring.set_events
 get_tool, use_tool_id, register_callback = (
     sys.monitoring.get_tool, sys.monitoring.use_tool_id, sys.monitoring.register_callback
 )
@@ -25,33 +22,23 @@ get_tool, use_tool_id, register_callback = (
 class Attachment:
     """Registers callbacks, and can tell whether the program left them alone."""
 
-    def __init__(self, callbacks: dict[int, Callable[..., Any]], mask: int) -> None:
-        """``callbacks`` are by event; ``mask`` are the events of all code, the others are switched on by code."""
+    def __init__(self, callbacks: dict[int, Callable[..., Any]]) -> None:
+        """``callbacks`` are by event."""
         self._callbacks = callbacks
-        self._mask = mask
 
-    def start(self) -> None:
-        """Attach to the interpreter. Raises ``ValueError`` when the tool id is taken."""
+    def start(self, mask: int) -> None:
+        """Attach to the interpreter; ``mask`` are the events of all code, others are switched on by code. Raises ``ValueError`` when the tool id is taken."""
         use_tool_id(TOOL, NAME)
         for event, callback in self._callbacks.items():
             register_callback(TOOL, event, callback)
-        set_events(TOOL, self._mask)
-
-    def follow(self, code: CodeType, events: int) -> None:
-        """Switch events on for one code object, from its next instruction on."""
-        set_local_events(TOOL, code, events)
-
-    def narrow(self, mask: int) -> None:
-        """Follow fewer events of all code."""
-        self._mask = mask
         set_events(TOOL, mask)
 
-    def stop(self) -> bool:
-        """Detach, and say whether everything was still in place.
+    def stop(self, mask: int) -> bool:
+        """Detach, and say whether everything was still in place: the events of all code are to be ``mask``.
 
         Events of single code objects stay switched on, but reach nobody.
         """
-        intact = get_tool(TOOL) == NAME and get_events(TOOL) == self._mask
+        intact = get_tool(TOOL) == NAME and get_events(TOOL) == mask
         for event, callback in self._callbacks.items():
             intact &= register_callback(TOOL, event, None) == callback
         if intact:

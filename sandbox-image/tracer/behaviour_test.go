@@ -42,7 +42,8 @@ func TestBehaviour(t *testing.T) {
 			}
 		}},
 		"event budget": {with(countTo, func(p *program) { p.Events = 50 }), func(t *testing.T, _ outcome, rec trace.Recording) {
-			wantGaps(t, rec, trace.Gap{AfterSeq: 50, Skipped: rec.Summary.EventsTotal - 50, Cause: trace.GapEvents})
+			wantGaps(t, rec, trace.Gap{AfterSeq: 50, Skipped: rec.Summary.EventsTotal - rec.Summary.EventsKept, Cause: trace.GapEvents})
+			wantTail(t, rec, 50)
 			wantLines(t, rec, map[string]int64{"2": 1, "3": 1, "4": 5001, "5": 5000, "6": 1, "7": 1})
 			wantHits(t, rec, "trace_events")
 		}},
@@ -197,6 +198,24 @@ func wantGaps(t *testing.T, rec trace.Recording, want ...trace.Gap) {
 	t.Helper()
 	if diff := cmp.Diff(append([]trace.Gap{}, want...), rec.Trace.Gaps); diff != "" {
 		t.Errorf("gaps (-want +got):\n%s", diff)
+	}
+}
+
+// wantTail wants events after the gap behind the event with the given number, up
+// to the program's end, of which the first repeats what its frame shows.
+func wantTail(t *testing.T, rec trace.Recording, after int64) {
+	t.Helper()
+	events := rec.Trace.Events[after:]
+	if len(events) < 2 || len(events[0].Vars) == 0 {
+		t.Fatalf("got %d events after the gap, want some, and variables on the first: %+v", len(events), events[:min(1, len(events))])
+	}
+	if last := events[len(events)-1]; last.Kind != trace.KindReturn || last.Depth != 1 {
+		t.Errorf("got %+v as the last event, want the program's return", last)
+	}
+	for i, e := range events {
+		if e.Seq != events[0].Seq+int64(i) {
+			t.Fatalf("got event %d at %d after the gap, want no holes", e.Seq, i)
+		}
 	}
 }
 

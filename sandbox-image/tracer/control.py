@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-TRACER = "py/1"
+TRACER = "c/1"
 CONTROL_FD = 3
 MEMORY_FD = 4
 ORDER_FD = 5

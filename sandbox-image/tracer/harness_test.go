@@ -1,6 +1,7 @@
 package tracer_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -10,13 +11,16 @@ import (
 
 	"github.com/execra/tracefleet/internal/e2e/scenario"
 	"github.com/execra/tracefleet/internal/trace"
+	"github.com/execra/tracefleet/internal/wire"
 )
 
 const (
-	image         = "tracefleet/sandbox:latest"
 	scenarioRoot  = "../../internal/e2e/testdata"
 	containerSize = "512m"
 )
+
+// image is the sandbox image under test, with the tracer in it.
+var image = cmp.Or(os.Getenv("IMAGE"), "tracefleet/sandbox:latest")
 
 // program is what tests/drive.py runs, once plainly and once traced.
 type program struct {
@@ -53,9 +57,9 @@ type ending struct {
 
 // outcome is what became of a program.
 type outcome struct {
-	Plain  *ending   `json:"plain"`
-	Traced ending    `json:"traced"`
-	Areas  [4][]byte `json:"areas"`
+	Plain  *ending                `json:"plain"`
+	Traced ending                 `json:"traced"`
+	Areas  [wire.AreaCount][]byte `json:"areas"`
 }
 
 // recording decodes what the tracer wrote.
@@ -65,11 +69,10 @@ func (o outcome) recording(p program) trace.Recording {
 	})
 }
 
-// run runs programs in one throw-away container without network, with the
-// tracer of this folder in place of the image's.
+// run runs programs in one throw-away container without network.
 func run(t *testing.T, programs map[string]program) map[string]outcome {
 	t.Helper()
-	here, err := filepath.Abs(".")
+	here, err := filepath.Abs("tests")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +81,8 @@ func run(t *testing.T, programs map[string]program) map[string]outcome {
 	args := []string{
 		"run", "--rm", "--label", "tracefleet.test=tracer", "--network", "none", "--memory", containerSize, "--pids-limit", "100",
 		"--tmpfs", "/job:mode=1777,size=32m", "--tmpfs", "/tmp:mode=1777,size=32m", "--entrypoint", "/usr/bin/python3",
-		"-v", here + ":/usr/lib/tracefleet/tracer:ro", "-v", jobs + ":/jobs:ro", "-v", out + ":/out",
-		image, "/usr/lib/tracefleet/tracer/tests/drive.py", "/out",
+		"-v", here + ":/tests:ro", "-v", jobs + ":/jobs:ro", "-v", out + ":/out",
+		image, "/tests/drive.py", "/out",
 	}
 	for name, p := range programs {
 		data, err := json.Marshal(p)

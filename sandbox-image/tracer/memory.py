@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 MAGIC = b"TFTRACE1"
 HEADER_BYTES = 4096
-EVENTS, DEFS, COUNTERS, END = range(4)
+EVENTS, DEFS, COUNTERS, END, RING = range(5)
+AREAS = 5
 FORMAT = 1
-"""Record format: JSON payloads. Another recorder takes another number."""
+"""Record format of definitions and of the end: JSON payloads."""
 
 # The counters with a fixed meaning; all others are given out from FIRST_FREE on.
 VERSION, FLAGS, MAX_DEPTH, RAISED, OTHER, STDOUT, STDERR = range(7)
@@ -31,11 +32,11 @@ BY_EVENTS, BY_BYTES, BY_TIME = 1, 2, 3
 
 
 class Memory:
-    """The mapping and its four areas. The descriptor may be closed once this exists."""
+    """The mapping and its areas. The descriptor may be closed once this exists."""
 
     def __init__(self, fd: int, size: int, areas: list[tuple[int, int]]) -> None:
         """Map the memory; ``areas`` are (offset, capacity) pairs. Raises ``OSError`` or ``ValueError``."""
-        if len(areas) != 4 or any(o < HEADER_BYTES or c < 0 or o + c > size for o, c in areas):
+        if len(areas) != AREAS or any(o < HEADER_BYTES or c < 0 or o + c > size for o, c in areas):
             raise ValueError("the areas do not fit the trace memory")
         self.map = mmap(fd, size, trackfd=False)
         view = memoryview(self.map)

@@ -8,11 +8,9 @@ import sys
 
 from _json import encode_basestring_ascii as quote
 
-from . import control, failure, process, raw, recursion, streams
-from .codes import Codes
-from .events import Events
+from . import control, failure, process, raw
 from .memory import DEFS, END, FLAGS, FORKED, Memory
-from .recorder import Recorder
+from .recorder import Recorder, user_code
 
 
 def begin() -> None:
@@ -46,13 +44,10 @@ class Session:
         self._kind = "exit"
         self._recorder: Recorder | None = None
         self._define(f'["producer",{quote(control.TRACER)},{quote(control.version())}]')
-        self._codes = Codes(memory, order.include, order.mode in ("full", "lines"), quote)
-        self._stop_counting = _nothing
+        self._is_user = user_code(order.include)
         if order.mode != "off":
-            self._stop_counting = streams.count(memory.counters)
-            recursion.make_room()
-            log = Events(memory, order.events, order.mode == "full" and order.values, self._stop_counting)
-            self._recorder = Recorder(self._codes, memory.counters, log, order.exact_ms, self.fail)
+            self._recorder = Recorder(memory, order, self.fail)
+            self._is_user = self._recorder.is_user
 
     def start(self) -> None:
         """Attach to the interpreter: from here on user code is recorded."""
@@ -66,7 +61,7 @@ class Session:
         if self._kind != "exit" or raw.inherits(type(error), SystemExit):
             return
         self._kind = "syntax_error" if failure.is_syntax_error(error) else "exception"
-        text = failure.Reporter(self._codes.is_user).report(error)
+        text = failure.Reporter(self._is_user).report(error)
         self._define(f'["exception",{quote(self._kind)},{text}]')
 
     def finish(self) -> None:
@@ -77,13 +72,12 @@ class Session:
         has put into ``sys.last_exc``.
         """
         recorder = self._recorder
-        if recorder is None or recorder.main is None:
+        if recorder is None or not recorder.began:
             error = vars(sys).get("last_exc")
             if error is not None and raw.inherits(type(error), BaseException):
                 self.fail(error)
         if recorder is not None:
             recorder.stop()
-            self._stop_counting()
         self._end(f'["end",{quote(self._kind)}]')
 
     def leave(self) -> None:
@@ -92,7 +86,3 @@ class Session:
         atexit.unregister(self.finish)
         if self._recorder is not None:
             self._recorder.stop()
-
-
-def _nothing() -> None:
-    """Stop nothing."""

@@ -52,6 +52,16 @@ static void add(Recorder *r, Thread *thread, Activation *activation, enum Kind k
     events_add(r, &event);
 }
 
+/* Whether no Python function called a frame. */
+static bool is_outermost(const _PyInterpreterFrame *frame) {
+    for (frame = frame->previous; frame != NULL; frame = frame->previous) {
+        if (frame->owner != FRAME_OWNED_BY_CSTACK) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Call set_local_events or set_events: they run no code of the program. */
 static void call_builtin(Recorder *r, PyObject *function, PyObject *code, long events) {
     PyObject *tool = PyLong_FromLong(TOOL), *mask = PyLong_FromLong(events), *done = NULL;
@@ -75,7 +85,7 @@ static Facts *meet(Place *place) {
     if (facts == NULL) {
         return NULL;
     }
-    if (r->main_code == NULL) {
+    if (r->main_code == NULL && is_outermost(place->frame) && PyUnicode_EqualToUTF8(place->code->co_name, "<module>")) {
         r->main_code = place->code;
     }
     long events = 1 << ON_RETURN | 1 << ON_YIELD | 1 << ON_RESUME | (r->with_lines ? 1 << ON_LINE : 0);
@@ -193,6 +203,21 @@ static PyObject *on_arrival(PyObject *self, PyObject *const *arguments, size_t f
     Py_RETURN_NONE;
 }
 
+/* As Objects/genobject.c lays out what an asynchronous generator yields. */
+typedef struct Wrapped {
+    PyObject_HEAD
+    PyObject *value;
+} Wrapped;
+
+/* Return the value that a function hands over, out of an asynchronous generator's wrapper. */
+static PyObject *unwrapped(PyObject *value) {
+    PyTypeObject *type = Py_TYPE(value);
+    if (is_in_c(type) && strcmp(type->tp_name, "async_generator_wrapped_value") == 0) {
+        return ((Wrapped *)value)->value;
+    }
+    return value;
+}
+
 /* A function of user code returns, or a generator hands over a value. */
 static PyObject *leave(PyObject *self, PyObject *const *arguments, size_t flags, enum Kind kind) {
     Place place;
@@ -209,7 +234,7 @@ static PyObject *leave(PyObject *self, PyObject *const *arguments, size_t flags,
     Activation *activation = thread != NULL ? threads_find(r, thread, place.frame, facts) : NULL;
     if (activation != NULL) {
         set_line(activation);
-        add(r, thread, activation, kind, arguments[2], NULL);
+        add(r, thread, activation, kind, unwrapped(arguments[2]), NULL);
         if (kind == YIELD) {
             threads_suspend(r, thread, place.frame);
         } else {
@@ -323,16 +348,6 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
     Py_RETURN_NONE;
 }
 
-/* Whether no Python function called a frame. */
-static bool is_outermost(const _PyInterpreterFrame *frame) {
-    for (frame = frame->previous; frame != NULL; frame = frame->previous) {
-        if (frame->owner != FRAME_OWNED_BY_CSTACK) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* A frame of any code ends by an exception. */
 static PyObject *on_unwind(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
     (void)names;
@@ -353,6 +368,17 @@ static PyObject *on_unwind(PyObject *self, PyObject *const *arguments, size_t fl
         add_failure(&place, facts, UNWIND, arguments[2]);
     }
     Py_RETURN_NONE;
+}
+
+/* Stand in front of the write of a stream's file: count the bytes that it says it wrote. */
+PyObject *callback_write(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    Callback *callback = (Callback *)self;
+    PyObject *written = PyObject_Vectorcall(callback->write, arguments, flags, names);
+    if (written != NULL && callback->recorder->attached) {
+        int size = small_number(written);
+        callback->recorder->counters[callback->counter] += size > 0 ? (uint64_t)size : 0;
+    }
+    return written;
 }
 
 /* Return the function for an event, by its number in sys.monitoring; NULL for an event that is not followed. */

@@ -331,8 +331,10 @@ static bool write_definition(Recorder *r, Facts *facts, PyCodeObject *code, cons
     }
     text_add(&text, "],[");
     for (int i = 0; i < Py_MIN(code->co_nlocalsplus, MAX_VARIABLES); i++) {
+        PyObject *name = PyTuple_GET_ITEM(code->co_localsplusnames, i);
         text_add(&text, "%s", i > 0 ? "," : "");
-        text_quote(&text, PyTuple_GET_ITEM(code->co_localsplusnames, i), MAX_NAME);
+        text_quote(&text, name, MAX_NAME);
+        facts->hidden[i] = !PyUnicode_CheckExact(name) || name_is_special(name);
     }
     text_add(&text, "]]");
     bool written = !text.failed && !runs->failed && memory_define(r, text.data, text.size);

@@ -6,21 +6,27 @@
  * such snapshots may take a sixteenth of the time. */
 #include "recorder.h"
 
+#include <sys/mman.h>
 #include <time.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <x86intrin.h>
 #endif
 
-/* As the reader knows it; docs/trace-format.md. */
-typedef struct Head {
-    uint32_t size; /* of what follows this field */
+/* The heads of records, as the reader knows them; docs/trace-format.md. A short
+ * one is of an event in the frame, thread and depth of the record before it. */
+typedef struct __attribute__((packed, may_alias)) Head {
     uint8_t kind, has;
     uint16_t thread;
     uint32_t function, frame, line, depth, time;
 } Head;
-enum { HAS_VARIABLES = 1, HAS_VALUE = 2, HAS_OBJECTS = 4, HAS_ERROR = 8, HAS_OUTPUT = 16, HAS_TIME = 32 };
-enum { FORMAT = 2, SEGMENTS = 8, SEGMENT_HEAD = 16, RING_HEAD = 16, LOOK_AT_CLOCK = 32, SHARE = 16 };
+typedef struct __attribute__((packed, may_alias)) ShortHead {
+    uint8_t kind, has;
+    uint16_t passed; /* microseconds since the record before it */
+    uint32_t line;
+} ShortHead;
+enum { HAS_VARIABLES = 1, HAS_VALUE = 2, HAS_OBJECTS = 4, HAS_ERROR = 8, HAS_OUTPUT = 16, HAS_LOOKED = 32, SHORT = 8 };
+enum { FORMAT = 2, SEGMENTS = 8, SEGMENT_HEAD = 16, RING_HEAD = 16, LOOK_AT_CLOCK = 64, SHARE = 16 };
 
 static int64_t nanoseconds(clockid_t clock) {
     struct timespec now;
@@ -70,13 +76,13 @@ static void segment_start(Recorder *r, uint32_t segment) {
     memcpy(base + 8, &none, 8);
     ring->at = base + SEGMENT_HEAD;
     ring->end = base + ring->segment_bytes;
+    r->last.frame = 0; /* the first record of a segment is a whole one */
 }
 
 /* Turn from the head to the ring. */
 static void ring_open(Recorder *r) {
     Area *area = &r->area[AREA_RING];
     Ring *ring = &r->ring;
-    *ring = (Ring){.until_check = 1, .checked = ticks(r), .credit = (int64_t)(r->ticks_per_second / 500)};
     if (area->capacity < RING_HEAD + SEGMENTS * 1024) {
         return;
     }
@@ -96,6 +102,7 @@ void events_open(Recorder *r, uint64_t budget) {
     Area *area = &r->area[AREA_EVENTS];
     measure_ticks(r);
     r->room = budget;
+    r->wants_events = budget > 0;
     r->recording = true;
     r->exact_until = processor_ns() + r->exact_ns;
     r->event_at = area->base;
@@ -115,26 +122,46 @@ void events_close(Recorder *r, int cause) {
     r->room = 0;
     r->counters[C_STOPPED] = (uint64_t)cause;
     threads_drop_said(r);
-    ring_open(r);
+    r->ring = (Ring){.until_check = 1, .checked = ticks(r), .credit = (int64_t)(r->ticks_per_second / 500), .reserve = (int64_t)(r->ticks_per_second / 1000)};
+    if (r->wants_events) {
+        ring_open(r);
+    }
 }
 
-/* Write a head; its size is filled in when the record is complete. */
-static Head *head_write(Recorder *r, Out *out, const Event *event) {
-    if ((size_t)(out->end - out->at) < sizeof(Head)) {
+/* Write the head of a record; its field for what it has stays open. It is
+ * written field by field: a copy of a whole one would wait for its parts. */
+static inline uint8_t *head_write(Recorder *r, Out *out, const Event *event, uint32_t time) {
+    const Activation *activation = event->activation;
+    uint8_t *at = out->at;
+    if ((size_t)(out->end - at) < sizeof(Head)) {
         out->full = true;
         return NULL;
     }
-    const Activation *activation = event->activation;
-    Head *head = (Head *)out->at;
-    Head fresh = {
-        .kind = (uint8_t)event->kind, .thread = (uint16_t)Py_MIN(event->thread->number, 65535u),
-        .function = activation->facts->number, .frame = activation->number, .line = (uint32_t)activation->line,
-        .depth = (uint32_t)event->thread->depth,
-    };
-    (void)r;
-    memcpy(head, &fresh, sizeof fresh);
-    out->at += sizeof fresh;
-    return head;
+    uint32_t thread = event->thread->number, depth = (uint32_t)event->thread->depth, passed = time - r->last.time;
+    if (r->last.frame == activation->number && r->last.depth == depth && r->last.thread == thread && passed < 65536) {
+        ShortHead *head = (ShortHead *)at;
+        head->kind = (uint8_t)event->kind | SHORT;
+        head->has = 0;
+        head->passed = (uint16_t)passed;
+        head->line = (uint32_t)activation->line;
+        out->at += sizeof(ShortHead);
+    } else {
+        Head *head = (Head *)at;
+        head->kind = (uint8_t)event->kind;
+        head->has = 0;
+        head->thread = (uint16_t)Py_MIN(thread, 65535u);
+        head->function = activation->facts->number;
+        head->frame = activation->number;
+        head->line = (uint32_t)activation->line;
+        head->depth = depth;
+        head->time = time;
+        out->at += sizeof(Head);
+        r->last.frame = activation->number;
+        r->last.depth = depth;
+        r->last.thread = thread;
+    }
+    r->last.time = time;
+    return at + 1;
 }
 
 /* Write what an event shows besides its head; say what there is. */
@@ -179,16 +206,9 @@ static unsigned body_write(Recorder *r, Out *out, const Event *event, bool all) 
     return has;
 }
 
-/* Fill in what is known at the end of a record. */
-static void head_finish(Recorder *r, const Out *out, Head *head, unsigned has, uint64_t now) {
-    uint64_t passed = now - r->origin;
-    uint64_t time = (uint64_t)(((unsigned __int128)passed * r->tick_scale) >> 32);
-    uint32_t microseconds = time > UINT32_MAX ? UINT32_MAX : (uint32_t)time;
-    uint8_t flags = (uint8_t)(has | HAS_TIME);
-    uint32_t size = (uint32_t)(out->at - (uint8_t *)head - 4);
-    memcpy(&head->time, &microseconds, 4);
-    head->has = flags;
-    memcpy(&head->size, &size, 4);
+/* Turn ticks into microseconds since the first event. */
+static inline uint32_t time_of(const Recorder *r, uint64_t now) {
+    return (uint32_t)(((unsigned __int128)(now - r->origin) * r->tick_scale) >> 32);
 }
 
 /* Whether the processor time for exact counting is used up. The processor's
@@ -201,20 +221,36 @@ static bool time_is_up(Recorder *r, uint64_t now) {
     return left <= 0;
 }
 
+/* Have the pages of the next part of the area made at once: one by one, at the
+ * first write to each, they would take several times as long. */
+static void populate(Recorder *r) {
+    enum { PART = 256 << 10, PAGE = 4096 };
+    uintptr_t from = (uintptr_t)r->event_at & ~(uintptr_t)(PAGE - 1);
+    size_t size = (size_t)Py_MIN((size_t)PART, (size_t)(r->event_end - r->event_at));
+    r->populated = r->event_at + size;
+    if (r->room > 0 && size >= PAGE) {
+        (void)madvise((void *)from, size & ~(size_t)(PAGE - 1), MADV_POPULATE_WRITE); /* only saves time */
+    }
+}
+
 /* Write an event into the head area. */
 static void head_add(Recorder *r, const Event *event) {
     uint64_t now = ticks(r);
     if (r->origin == 0) {
         r->origin = r->next_look = now;
     }
+    if (r->event_at >= r->populated) {
+        populate(r);
+    }
     Out out = {r->event_at, r->event_end, false};
-    Head *head = head_write(r, &out, event);
-    unsigned has = head != NULL ? body_write(r, &out, event, false) : 0;
+    uint8_t *has = head_write(r, &out, event, time_of(r, now));
+    if (has != NULL) {
+        *has = (uint8_t)(body_write(r, &out, event, false) | HAS_LOOKED);
+    }
     if (out.full) {
         events_close(r, BY_BYTES);
         return;
     }
-    head_finish(r, &out, head, has, now);
     r->event_at = out.at;
     __atomic_store_n(r->area[AREA_EVENTS].committed, (uint64_t)(out.at - r->area[AREA_EVENTS].base), __ATOMIC_RELEASE);
     if (--r->room == 0) {
@@ -255,17 +291,17 @@ static void ring_commit(Recorder *r, uint8_t *at) {
 static bool ring_snapshot(Recorder *r, const Event *event) {
     Ring *ring = &r->ring;
     uint64_t now = ticks(r);
-    if (r->origin == 0) {
-        r->origin = now;
-    }
+    r->origin = r->origin == 0 ? now : r->origin;
     for (int tries = 0; tries < 2; tries++) {
         Out out = {ring->at, ring->end, false};
-        Head *head = head_write(r, &out, event);
-        unsigned has = head != NULL ? body_write(r, &out, event, true) : 0;
+        uint8_t *has = head_write(r, &out, event, time_of(r, now));
+        if (has != NULL) {
+            *has = (uint8_t)(body_write(r, &out, event, true) | HAS_LOOKED);
+        }
         if (!out.full) {
-            head_finish(r, &out, head, has, now);
             ring_commit(r, out.at);
-            ring->credit -= (int64_t)(ticks(r) - now);
+            /* Whatever took longer was not ours: the processor had other work. */
+            ring->credit -= Py_MIN((int64_t)(ticks(r) - now), (int64_t)(r->ticks_per_second / 50000));
             return true;
         }
         segment_start(r, (ring->current + 1) % ring->segments);
@@ -277,16 +313,14 @@ static bool ring_snapshot(Recorder *r, const Event *event) {
 static void ring_add(Recorder *r, const Event *event) {
     Ring *ring = &r->ring;
     bool rare = event->kind >= THROW;
-    if (ring->credit > (rare ? 0 : (int64_t)(r->ticks_per_second / 1000)) && ring_snapshot(r, event)) {
+    if (ring->credit > (rare ? 0 : ring->reserve) && ring_snapshot(r, event)) {
         return;
     }
     if ((size_t)(ring->end - ring->at) < sizeof(Head)) {
         segment_start(r, (ring->current + 1) % ring->segments);
     }
     Out out = {ring->at, ring->end, false};
-    Head *head = head_write(r, &out, event);
-    uint32_t size = sizeof(Head) - 4;
-    memcpy(&head->size, &size, 4);
+    head_write(r, &out, event, r->last.time);
     ring_commit(r, out.at);
 }
 

@@ -10,17 +10,15 @@
 
 #include <opcode_ids.h>
 
+/* An instruction. It starts, for jumps and for LINE events, at the first
+ * EXTENDED_ARG before it. */
 typedef struct Instruction {
-    int unit, line;
+    int unit, start, line;
     uint32_t argument;
+    int last_jump; /* index of the last backward jump that arrives here, -1 for none */
+    int loop;      /* of a `while` with its body here: its place in Listing.loops, -1 for none */
     uint8_t operation;
-    bool target; /* a JUMP_BACKWARD arrives here */
 } Instruction;
-
-typedef struct Listing {
-    Instruction *list;
-    int count;
-} Listing;
 
 /* A loop: the line of its header, and the first instruction of its body. With
  * body_line 0 the body is on the header's line: jumps that arrive at the unit
@@ -28,7 +26,19 @@ typedef struct Listing {
 typedef struct Loop {
     int line, body_line, unit;
     bool by_line;
+    int body; /* index of the body's first instruction, of a `while` with a test at its bottom */
 } Loop;
+
+typedef struct Jump {
+    int from, target;
+} Jump;
+
+typedef struct Listing {
+    Instruction *list;
+    Jump *jumps;
+    Loop *loops;
+    int count, jump_count, loop_count;
+} Listing;
 
 static bool is_store(int op) {
     return op == STORE_ATTR || op == STORE_DEREF || op == STORE_FAST || op == STORE_FAST_LOAD_FAST ||
@@ -39,49 +49,65 @@ static bool is_test(int op) {
     return op == POP_JUMP_IF_FALSE || op == POP_JUMP_IF_TRUE || op == POP_JUMP_IF_NONE || op == POP_JUMP_IF_NOT_NONE;
 }
 
-/* Whether an instruction ends a statement, so that it is no part of a test. */
-static bool is_end(int op) {
-    return is_store(op) || op == POP_TOP || op == RESUME || op == END_FOR || op == JUMP_FORWARD || op == NOP ||
-           op == JUMP_BACKWARD;
-}
-
-/* List the instructions: extended arguments joined, caches left out. */
-static bool listing_make(Listing *listing, Facts *facts, const uint8_t *code) {
-    listing->list = PyMem_RawCalloc((size_t)facts->units + 1, sizeof(Instruction));
-    listing->count = 0;
-    if (listing->list == NULL) {
-        return false;
-    }
-    uint32_t extended = 0;
-    for (int unit = 0; unit < facts->units; unit++) {
-        uint8_t op = code[2 * unit];
-        if (op == CACHE) {
-            continue;
-        }
-        uint32_t argument = code[2 * unit + 1] | extended << 8;
-        extended = op == EXTENDED_ARG ? argument : 0;
-        if (op != EXTENDED_ARG) {
-            listing->list[listing->count++] = (Instruction){unit, facts->lines[unit], argument, op, false};
-        }
-    }
-    return true;
-}
-
-/* Return the index of the instruction at a unit, -1 when none starts there. */
+/* Return the index of the instruction that starts at a unit, -1 when there is none. */
 static int listing_at(const Listing *listing, int64_t unit) {
     int low = 0, high = listing->count;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (listing->list[middle].unit < unit) {
+        if (listing->list[middle].start < unit) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return low < listing->count && listing->list[low].unit == unit ? low : -1;
+    return low < listing->count && listing->list[low].start == unit ? low : -1;
 }
 
-/* Whether the FOR_ITER at an index is the first one of an inlined comprehension. */
+static void listing_free(Listing *listing) {
+    PyMem_RawFree(listing->list);
+    PyMem_RawFree(listing->jumps);
+    PyMem_RawFree(listing->loops);
+}
+
+/* List the instructions, extended arguments joined and caches left out, and the backward jumps. */
+static bool listing_make(Listing *listing, const Facts *facts, const uint8_t *code) {
+    listing->list = PyMem_RawCalloc((size_t)facts->units + 1, sizeof(Instruction));
+    if (listing->list == NULL) {
+        return false;
+    }
+    uint32_t extended = 0;
+    int start = -1, jumps = 0;
+    for (int unit = 0; unit < facts->units; unit++) {
+        uint8_t op = code[2 * unit];
+        if (op == CACHE) {
+            continue;
+        }
+        start = start < 0 ? unit : start;
+        uint32_t argument = code[2 * unit + 1] | extended << 8;
+        extended = op == EXTENDED_ARG ? argument : 0;
+        if (op != EXTENDED_ARG) {
+            listing->list[listing->count++] = (Instruction){unit, start, facts->lines[unit], argument, -1, -1, op};
+            jumps += op == JUMP_BACKWARD;
+            start = -1;
+        }
+    }
+    listing->jumps = PyMem_RawCalloc((size_t)jumps + 1, sizeof(Jump));
+    listing->loops = PyMem_RawCalloc((size_t)jumps + 1, sizeof(Loop));
+    if (listing->jumps == NULL || listing->loops == NULL) {
+        return false;
+    }
+    for (int index = 0; index < listing->count; index++) {
+        const Instruction *at = &listing->list[index];
+        int target = at->operation == JUMP_BACKWARD ? listing_at(listing, (int64_t)at->unit + 2 - at->argument) : -1;
+        if (target >= 0) {
+            listing->jumps[listing->jump_count++] = (Jump){index, target};
+            listing->list[target].last_jump = index;
+        }
+    }
+    return true;
+}
+
+/* Whether the FOR_ITER or GET_ANEXT at an index is the first one of an inlined comprehension. */
 static bool is_comprehension(const Listing *listing, int index) {
     const Instruction *list = listing->list;
     if (index < 1) {
@@ -91,6 +117,17 @@ static bool is_comprehension(const Listing *listing, int index) {
     return before > 0 && list[before].operation == SWAP &&
            (list[before - 1].operation == BUILD_LIST || list[before - 1].operation == BUILD_SET ||
             list[before - 1].operation == BUILD_MAP);
+}
+
+/* Whether a backward jump is the one with which a `while` goes from its last
+ * line to its body: it has the header's line. On the line of a body of one line,
+ * only the jump after a test is one. */
+static bool is_bottom(const Listing *listing, Jump jump) {
+    int line = listing->list[jump.from].line, body = listing->list[jump.target].line;
+    if (line == body) {
+        return jump.from > 0 && is_test(listing->list[jump.from - 1].operation);
+    }
+    return 0 < line && line < body;
 }
 
 /* Describe the `for` or `async for` whose FOR_ITER or GET_ANEXT is at an index. */
@@ -103,60 +140,83 @@ static Loop for_loop(const Listing *listing, int index) {
     int one = list[index].line, other = list[after].line;
     int line = one == 0 ? other : other == 0 ? one : Py_MIN(one, other);
     bool asynchronous = list[index].operation == GET_ANEXT;
-    for (int body = after; body < listing->count; body++) {
+    int end = list[index].last_jump >= 0 ? list[index].last_jump : listing->count - 1;
+    for (int body = after; body <= end; body++) {
         bool stored = is_store(list[body - 1].operation);
         if (list[body].line == one || list[body].line == other || (asynchronous && !stored)) {
             continue;
         }
-        if (stored) {
-            return (Loop){line, list[body].line, list[body].unit, false};
+        /* A body that starts with a `while` is also come to by the `continue` of that. */
+        if (stored && list[body].last_jump < 0) {
+            return (Loop){line, list[body].line, list[body].start, false, body};
         }
         break;
     }
-    return (Loop){line, 0, list[after].unit, false};
+    /* An `async for` reaches its body by no jump; its passes are seen as they come back. */
+    return (Loop){line, 0, list[asynchronous ? index : after].start, false, after};
 }
 
-/* Describe a `while` of which only the top is jumped to: a one-line `while
- * True`, or one whose body never comes to its end; then the top is its test. */
+/* Describe the `while` whose bottom test jumps to its body: the lines before the body's are the test's. */
+static Loop while_loop(const Listing *listing, Jump jump) {
+    int body_line = listing->list[jump.target].line, line = body_line;
+    for (int index = jump.target; index <= jump.from; index++) {
+        int here = listing->list[index].line;
+        line = here > 0 ? Py_MIN(line, here) : line;
+    }
+    return (Loop){line, line == body_line ? 0 : body_line, listing->list[jump.target].start, false, jump.target};
+}
+
+/* Describe a `while` of which only the top is jumped to: every way through its
+ * body ends in `continue`, `break` or `return`, and the top is its test, or the
+ * body of a `while True`. */
 static Loop while_without_bottom(const Listing *listing, int top) {
     const Instruction *list = listing->list;
-    int line = list[top].line;
+    int line = list[top].line, previous = top - 1;
+    if (previous >= 0 && list[previous].operation == NOP && list[previous].line != line) {
+        return (Loop){list[previous].line, line, list[top].start, false, top};
+    }
     for (int index = top + 1; index < listing->count; index++) {
         if (list[index].line == line) {
             continue;
         }
         if (is_test(list[index - 1].operation)) {
-            return (Loop){line, list[index].line, list[index].unit, false};
+            return (Loop){line, list[index].line, list[index].start, false, top};
         }
         break;
     }
-    return (Loop){line, 0, list[top].unit, true};
+    return (Loop){line, 0, list[top].start, true, top};
 }
 
-/* Describe the `while` with the backward jump to an index. The test at its top
- * is no loop of its own. */
-static Loop while_loop(Listing *listing, int body) {
-    Instruction *list = listing->list;
-    int previous = body - 1;
-    if (previous < 0) {
-        return while_without_bottom(listing, body);
+/* Keep a `while`; one per body. */
+static void keep_loop(Listing *listing, int target, Loop loop) {
+    Instruction *at = &listing->list[target];
+    if (at->loop < 0) {
+        at->loop = listing->loop_count++;
     }
-    if (list[previous].operation == NOP && list[previous].line != list[body].line) {
-        return (Loop){list[previous].line, list[body].line, list[body].unit, false};
+    listing->loops[at->loop] = loop;
+}
+
+/* Find the `while` loops. */
+static void find_whiles(Listing *listing) {
+    for (int i = 0; i < listing->jump_count; i++) {
+        Jump jump = listing->jumps[i];
+        int operation = listing->list[jump.target].operation;
+        if (operation != FOR_ITER && operation != GET_ANEXT && is_bottom(listing, jump)) {
+            keep_loop(listing, jump.target, while_loop(listing, jump));
+        }
     }
-    if (!is_test(list[previous].operation)) {
-        return while_without_bottom(listing, body);
+    int with_bottom = listing->loop_count;
+    for (int i = 0; i < listing->jump_count; i++) {
+        int target = listing->jumps[i].target;
+        const Instruction *at = &listing->list[target];
+        bool is_continue = false; /* a jump to the top test, before the body */
+        for (int k = 0; k < with_bottom; k++) {
+            is_continue |= listing->loops[k].line == at->line && target < listing->loops[k].body;
+        }
+        if (at->operation != FOR_ITER && at->operation != GET_ANEXT && at->loop < 0 && !is_continue) {
+            keep_loop(listing, target, while_without_bottom(listing, target));
+        }
     }
-    int line = list[previous].line, test = previous;
-    while (test > 0 && !is_end(list[test - 1].operation)) {
-        test--;
-        line = list[test].line != 0 ? Py_MIN(line, list[test].line) : line;
-    }
-    for (int index = test; index < body; index++) {
-        list[index].target = false;
-    }
-    int body_line = list[body].line == list[previous].line ? 0 : list[body].line;
-    return (Loop){line, body_line, list[body].unit, false};
 }
 
 /* Whether a line's instructions are together, so that its LINE event is its only entrance. */
@@ -232,22 +292,18 @@ static bool is_expression(PyCodeObject *code) {
     return false;
 }
 
-/* Mark where backward jumps arrive and define the `for` loops. */
-static bool loops_first(Recorder *r, Facts *facts, Listing *listing) {
-    int inside = 0; /* end of the comprehension that we are in */
+/* Define the `for` loops, comprehensions left out. */
+static bool define_fors(Recorder *r, Facts *facts, const Listing *listing) {
+    int inside = -1; /* index of the end of the comprehension that we are in */
     for (int index = 0; index < listing->count; index++) {
         const Instruction *at = &listing->list[index];
-        if (at->operation == FOR_ITER && at->unit >= inside) {
-            if (is_comprehension(listing, index)) {
-                inside = at->unit + 2 + (int)Py_MIN(at->argument, (uint32_t)facts->units);
-            } else if (!loop_define(r, facts, for_loop(listing, index))) {
-                return false;
-            }
-        } else if (at->operation == JUMP_BACKWARD) {
-            int target = listing_at(listing, (int64_t)at->unit + 2 - at->argument);
-            if (target >= 0) {
-                listing->list[target].target = true;
-            }
+        if (index < inside || (at->operation != FOR_ITER && (at->operation != GET_ANEXT || at->last_jump < 0))) {
+            continue;
+        }
+        if (is_comprehension(listing, index)) {
+            inside = at->last_jump >= 0 ? at->last_jump : index;
+        } else if (!loop_define(r, facts, for_loop(listing, index))) {
+            return false;
         }
     }
     return true;
@@ -260,19 +316,14 @@ void loops_define(Recorder *r, Facts *facts, PyCodeObject *code) {
     }
     PyObject *bytes = PyCode_GetCode(code);
     Listing listing = {0};
-    if (bytes == NULL || !listing_make(&listing, facts, (const uint8_t *)PyBytes_AS_STRING(bytes))) {
-        PyErr_Clear();
-        Py_XDECREF(bytes);
-        return;
-    }
-    Py_DECREF(bytes);
-    bool room = loops_first(r, facts, &listing);
-    for (int index = listing.count - 1; room && index >= 0; index--) {
-        const Instruction *at = &listing.list[index];
-        if (!at->target || at->operation == FOR_ITER) {
-            continue;
+    if (bytes != NULL && listing_make(&listing, facts, (const uint8_t *)PyBytes_AS_STRING(bytes))) {
+        find_whiles(&listing);
+        bool room = define_fors(r, facts, &listing);
+        for (int i = 0; room && i < listing.loop_count; i++) {
+            room = loop_define(r, facts, listing.loops[i]);
         }
-        room = loop_define(r, facts, at->operation == GET_ANEXT ? for_loop(&listing, index) : while_loop(&listing, index));
     }
-    PyMem_RawFree(listing.list);
+    PyErr_Clear();
+    Py_XDECREF(bytes);
+    listing_free(&listing);
 }

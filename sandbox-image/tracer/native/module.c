@@ -125,19 +125,42 @@ static void recorder_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* callback(event): the callback for an event, by its number. */
-static PyObject *recorder_callback(PyObject *self, PyObject *event) {
-    vectorcallfunc call = callback_for((int)PyLong_AsLong(event));
-    if (call == NULL) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "no callback for event %R", event);
-    }
+/* Make an object that is called with a function in C. */
+static Callback *callback_new(PyObject *self, vectorcallfunc call) {
     PyTypeObject *type = state_of(Py_TYPE(self))->callback;
     Callback *callback = (Callback *)type->tp_alloc(type, 0);
     if (callback != NULL) {
         callback->call = call;
         callback->recorder = (Recorder *)Py_NewRef(self);
     }
+    return callback;
+}
+
+/* counting(write, counter): a write that counts the bytes written. */
+static PyObject *recorder_counting(PyObject *self, PyObject *arguments) {
+    PyObject *write;
+    unsigned counter;
+    if (!PyArg_ParseTuple(arguments, "OI", &write, &counter)) {
+        return NULL;
+    }
+    if (counter >= C_FIRST_FREE) {
+        return PyErr_Format(PyExc_ValueError, "no such counter: %u", counter);
+    }
+    Callback *callback = callback_new(self, callback_write);
+    if (callback != NULL) {
+        callback->write = Py_NewRef(write);
+        callback->counter = counter;
+    }
     return (PyObject *)callback;
+}
+
+/* callback(event): the callback for an event, by its number. */
+static PyObject *recorder_callback(PyObject *self, PyObject *event) {
+    vectorcallfunc call = callback_for((int)PyLong_AsLong(event));
+    if (call == NULL) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "no callback for event %R", event);
+    }
+    return (PyObject *)callback_new(self, call);
 }
 
 /* detach(): do nothing from now on, whatever events come. */
@@ -167,12 +190,14 @@ static PyObject *recorder_mask(PyObject *self, void *nothing) {
 static void callback_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     Py_XDECREF(((Callback *)self)->recorder);
+    Py_XDECREF(((Callback *)self)->write);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
 static PyMethodDef recorder_methods[] = {
     {"callback", recorder_callback, METH_O, NULL},
+    {"counting", recorder_counting, METH_VARARGS, NULL},
     {"detach", recorder_detach, METH_NOARGS, NULL},
     {"is_user", recorder_is_user, METH_O, NULL},
     {NULL, NULL, 0, NULL},

@@ -4,6 +4,9 @@
  * the same type takes over its number; no object is kept alive. */
 #include "recorder.h"
 
+#include <internal/pycore_dict.h>
+#include <internal/pycore_object.h>
+
 enum { FIRST_ROOM = 1024, MAX_ROOM = 1 << 17 };
 
 static uint32_t place_of(const PyObject *address, uint32_t mask) {
@@ -75,26 +78,103 @@ static PyTypeObject *type_shown(const Shape *shape, int i) {
     return i == 0 && shape->first_type != NULL ? shape->first_type : Py_TYPE(shape->values[i]);
 }
 
-/* Fingerprint what a shape shows. */
-static uint64_t shape_print(const Shape *shape) {
+/* Whether an entry has a key. */
+static bool has_key(const Shape *shape, int i) {
+    return i < shape->items ? shape->items_tag == TAG_DICT : shape->has_keys;
+}
+
+/* Fingerprint what a shape shows, and find the objects in it. */
+static uint64_t shape_print(const Shape *shape, Found *found) {
     uint64_t print = mix((uint64_t)shape->tag << 8 | (uint64_t)shape->count, (uint64_t)shape->left_out);
+    bool is_object;
     if (shape->type != NULL) {
         const char *plain = NULL;
         PyObject *name = type_text(shape->type, &plain);
-        print = mix(print, name != NULL ? text_print(name) : (uintptr_t)plain);
+        print = mix(print, name != NULL ? (uintptr_t)name : (uintptr_t)plain);
+    }
+    if (shape->items_tag != 0) {
+        print = mix(mix(print, (uint64_t)shape->items), (uint64_t)shape->items_left_out);
     }
     for (int i = 0; i < shape->count; i++) {
-        if (shape->has_keys) {
-            print = shape->keys[i] != NULL ? mix(print, value_print(shape->keys[i], Py_TYPE(shape->keys[i]))) : mix(print, (uintptr_t)shape->names[i]);
+        PyObject *key = has_key(shape, i) ? shape->keys[i] : NULL;
+        if (key != NULL) {
+            print = mix(print, value_print(key, Py_TYPE(key), &is_object));
+            if (is_object && found != NULL) {
+                find(found, key);
+            }
+        } else if (has_key(shape, i)) {
+            print = mix(print, (uintptr_t)shape->names[i]);
         }
-        print = mix(print, value_print(shape->values[i], type_shown(shape, i)));
+        print = mix(print, value_print(shape->values[i], type_shown(shape, i), &is_object));
+        if (is_object && found != NULL) {
+            find(found, shape->values[i]);
+        }
     }
     for (size_t at = 0; at < shape->raw_size; at += 8) {
         uint64_t word = 0;
         memcpy(&word, shape->raw + at, Py_MIN(shape->raw_size - at, 8));
         print = mix(print, word);
     }
-    return print != 0 ? print : 1;
+    return print;
+}
+
+/* The same for a list or tuple, without a shape: most objects are looked at many times before they change. */
+static uint64_t array_print(PyObject *const *items, Py_ssize_t size, Found *found) {
+    uint64_t print = spread((uint64_t)size, 99);
+    int shown = (int)Py_MIN(size, MAX_ITEMS);
+    for (int i = 0; i < shown; i++) {
+        bool is_object;
+        if (items[i] == NULL) {
+            continue; /* a tuple that is being made */
+        }
+        print += spread(value_print(items[i], Py_TYPE(items[i]), &is_object), (unsigned)i);
+        if (is_object && found != NULL) {
+            find(found, items[i]);
+        }
+    }
+    return print;
+}
+
+/* The same for an instance of a plain class whose attributes are in place. */
+static uint64_t inline_print(PyTypeObject *type, PyDictValues *values, Found *found) {
+    uint64_t print = spread((uintptr_t)((PyHeapTypeObject *)type)->ht_name ^ values->size, 98);
+    const uint8_t *order = get_insertion_order_array(values);
+    int shown = Py_MIN(values->size, MAX_ITEMS);
+    for (int i = 0; i < shown; i++) {
+        bool is_object;
+        PyObject *attribute = values->values[order[i]];
+        if (attribute == NULL) {
+            shown = Py_MIN(values->size, shown + 1);
+            continue;
+        }
+        print += spread(value_print(attribute, Py_TYPE(attribute), &is_object), (unsigned)i << 8 | order[i]);
+        if (is_object && found != NULL) {
+            find(found, attribute);
+        }
+    }
+    return print;
+}
+
+/* Fingerprint what an object shows, and find the objects in it. The shape is
+ * made when there is no shorter way; false then says that it is there. */
+static bool print_shortly(PyObject *value, Found *found, uint64_t *print) {
+    PyTypeObject *type = Py_TYPE(value);
+    if (type == &PyList_Type) {
+        *print = array_print(((PyListObject *)value)->ob_item, Py_SIZE(value), found);
+        return true;
+    }
+    if (type == &PyTuple_Type) {
+        *print = array_print(((PyTupleObject *)value)->ob_item, Py_SIZE(value), found);
+        return true;
+    }
+    if (type->tp_flags & Py_TPFLAGS_INLINE_VALUES && type_is_plain(type) && _PyObject_GetManagedDict(value) == NULL) {
+        PyDictValues *values = _PyObject_InlineValues(value);
+        if (values->valid) {
+            *print = inline_print(type, values, found);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Write the names of a class's bases. */
@@ -107,47 +187,42 @@ static void bases_write(Out *out, PyTypeObject *type) {
     }
 }
 
+/* Write some of a shape's entries: their count, each, and how many are left out. */
+static void entries_write(Recorder *r, Out *out, const Shape *shape, int from, int to, Py_ssize_t left_out) {
+    byte_write(out, (unsigned)(to - from));
+    for (int i = from; i < to; i++) {
+        if (has_key(shape, i) && shape->keys[i] != NULL) {
+            value_write(r, out, shape->keys[i], Py_TYPE(shape->keys[i]), NULL);
+        } else if (has_key(shape, i)) {
+            byte_write(out, TAG_STR);
+            latin_write(out, shape->names[i]);
+        }
+        value_write(r, out, shape->values[i], type_shown(shape, i), NULL);
+    }
+    number_write(out, (uint64_t)left_out);
+    r->counters[C_SHORTENED] += left_out > 0;
+}
+
 /* Write what a shape shows. */
 static void shape_write(Recorder *r, Out *out, const Shape *shape) {
     byte_write(out, (unsigned)shape->tag);
     if (shape->type != NULL) {
         type_name_write(out, shape->type);
     }
-    if (shape->tag == TAG_CLASS) {
-        bases_write(out, shape->type);
-    }
     if (shape->tag == TAG_RAW) {
         byte_write(out, (unsigned)shape->raw_kind);
         bytes_write(out, shape->raw, shape->raw_size);
         return;
     }
-    byte_write(out, (unsigned)shape->count);
-    for (int i = 0; i < shape->count; i++) {
-        if (shape->has_keys && shape->keys[i] != NULL) {
-            value_write(r, out, shape->keys[i], Py_TYPE(shape->keys[i]), NULL);
-        } else if (shape->has_keys && shape->names[i] != NULL) {
-            byte_write(out, TAG_STR);
-            latin_write(out, shape->names[i]);
-        } else if (shape->has_keys) {
-            byte_write(out, TAG_INT);
-            number_write(out, (uint64_t)i << 1);
-        }
-        value_write(r, out, shape->values[i], type_shown(shape, i), NULL);
-    }
-    number_write(out, (uint64_t)shape->left_out);
-    r->counters[C_SHORTENED] += shape->left_out > 0;
-}
-
-/* Add the objects that a shape shows to those found. */
-static void shape_find(const Shape *shape, Found *found) {
-    for (int i = 0; i < shape->count; i++) {
-        if (shape->has_keys && shape->keys[i] != NULL && value_is_object(shape->keys[i])) {
-            found->items[found->count++] = shape->keys[i];
-        }
-        if (!(i == 0 && shape->first_type != NULL) && value_is_object(shape->values[i])) {
-            found->items[found->count++] = shape->values[i];
+    if (shape->tag == TAG_CLASS) {
+        bases_write(out, shape->type);
+    } else if (shape->tag == TAG_INSTANCE) {
+        byte_write(out, (unsigned)shape->items_tag);
+        if (shape->items_tag != 0) {
+            entries_write(r, out, shape, 0, shape->items, shape->items_left_out);
         }
     }
+    entries_write(r, out, shape, shape->items, shape->count, shape->left_out);
 }
 
 /* Look at one object and write it when it differs from what was last said, or
@@ -158,11 +233,12 @@ static bool object_write(Recorder *r, Out *out, Object *object, PyObject *value,
         return false;
     }
     Shape shape;
-    shape_of(value, &shape);
-    uint64_t print = shape_print(&shape);
+    uint64_t print;
     int before = inner != NULL ? inner->count : 0;
-    if (inner != NULL) {
-        shape_find(&shape, inner);
+    bool shaped = !print_shortly(value, inner, &print);
+    if (shaped) {
+        shape_of(value, &shape);
+        print = shape_print(&shape, inner);
     }
     object->version = version;
     object->leaf = inner != NULL && inner->count == before;
@@ -170,6 +246,9 @@ static bool object_write(Recorder *r, Out *out, Object *object, PyObject *value,
         return false;
     }
     object->said = print;
+    if (!shaped) {
+        shape_of(value, &shape);
+    }
     number_write(out, object->number);
     shape_write(r, out, &shape);
     return true;

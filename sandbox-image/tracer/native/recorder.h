@@ -42,6 +42,9 @@
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
 
+/* For what runs for every value of every event. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 /* Bounds of what is shown; docs/trace-format.md tells them. */
 enum {
     MAX_ITEMS = 8,        /* items of a container, attributes of an instance */
@@ -100,6 +103,7 @@ typedef struct Facts {
     int probes;               /* places where entries of loop bodies are counted */
     struct Probe *probe;
     bool has_arrivals;
+    bool hidden[MAX_VARIABLES]; /* variables, by place, that the interpreter keeps for itself */
     struct Facts *caller;     /* the caller of before, and its counter */
     uint32_t caller_counter;
 } Facts;
@@ -185,6 +189,7 @@ typedef struct Ring {
     bool on;
     uint64_t checked;  /* tick of the last look at the clock */
     int64_t credit;    /* ticks that snapshots may take */
+    int64_t reserve;   /* of these, what is kept for exceptions */
     uint32_t until_check;
 } Ring;
 
@@ -195,7 +200,7 @@ typedef struct Recorder {
     uint64_t *counters;
     uint32_t counter_count, next_counter;
 
-    bool with_lines, with_values, attached, recording, saturating, ignoring_raising;
+    bool with_lines, with_values, wants_events, attached, recording, saturating, ignoring_raising;
     PyObject *include;        /* tuple of path prefixes */
     PyObject *fail, *message; /* what Python does: report of the last exception, rare wordings */
     PyObject *disable;        /* sys.monitoring.DISABLE */
@@ -207,6 +212,7 @@ typedef struct Recorder {
     uint64_t room;            /* events that still fit the head */
     uint64_t event_count;     /* all events so far */
     uint8_t *event_at, *event_end;
+    uint8_t *populated;       /* up to here the event area has its pages */
     uint64_t origin, next_look;
     uint64_t tick_scale;      /* microseconds per tick, 32 bits of fraction */
     uint64_t ticks_per_second;
@@ -214,6 +220,9 @@ typedef struct Recorder {
     uint64_t out[2];
 
     uint32_t last_frame;
+    struct {
+        uint32_t frame, thread, depth, time;
+    } last; /* of the record before */
     PyCodeObject *main_code;  /* of the program's first function; compared only */
     Thread *threads, *thread;
     Suspended suspended;
@@ -297,13 +306,13 @@ typedef struct Found {
     int count;
     PyObject *items[MAX_VARIABLES + 1 + MAX_OBJECTS * 2 * (MAX_ITEMS + 2)];
 } Found;
-uint64_t value_print(PyObject *value, PyTypeObject *type);
 void value_write(Recorder *r, Out *out, PyObject *value, PyTypeObject *type, Found *found);
 void text_write(Out *out, PyObject *text, Py_ssize_t limit);
 void bytes_write(Out *out, const void *data, size_t size);
 void number_write(Out *out, uint64_t number);
 void latin_write(Out *out, const char *text);
 bool value_is_object(PyObject *value);
+bool name_is_special(PyObject *name);
 uint64_t text_print(PyObject *text);
 void integer_write(Recorder *r, Out *out, PyObject *value);
 
@@ -323,6 +332,58 @@ static inline uint64_t mix(uint64_t print, uint64_t word) {
 /* variables.c */
 void variables_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all);
 
+/* Fingerprints of values are told apart by type, then spread over all bits. */
+#define PRINT_FLOAT 0xA0761D6478BD642Fu
+#define PRINT_INT 0xE7037ED1A0B428DBu
+uint64_t value_print_slowly(PyObject *value, PyTypeObject *type);
+
+/* Return the fingerprint of a value as one of a type, and whether it is shown as a reference. */
+static ALWAYS_INLINE uint64_t value_print(PyObject *value, PyTypeObject *type, bool *is_object) {
+    *is_object = false;
+    if (type == &PyLong_Type) {
+        const PyLongObject *number = (const PyLongObject *)value;
+        if (PyUnstable_Long_IsCompact(number)) {
+            return (number->long_value.ob_digit[0] | (uint64_t)number->long_value.lv_tag << 32) ^ PRINT_INT;
+        }
+        return value_print_slowly(value, type);
+    }
+    if (type == &PyFloat_Type) {
+        uint64_t print;
+        memcpy(&print, &((PyFloatObject *)value)->ob_fval, 8);
+        return print ^ PRINT_FLOAT;
+    }
+    if (type == &PyUnicode_Type) {
+        return text_print(value);
+    }
+    if (value == Py_None || type == &PyBool_Type) {
+        return (uintptr_t)value;
+    }
+    const unsigned long objects = Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS;
+    if (type->tp_flags & objects) {
+        *is_object = true;
+        return (uintptr_t)value ^ (uintptr_t)type << 20;
+    }
+    if (type == &PyBytes_Type || type == &PyFunction_Type || type == &PyCFunction_Type || type == &PyModule_Type ||
+        type == &PyMethod_Type) {
+        return value_print_slowly(value, type);
+    }
+    *is_object = true;
+    return (uintptr_t)value ^ (uintptr_t)type << 20;
+}
+
+/* Spread a fingerprint at a place over all bits, so that those of several places can be added up. */
+static ALWAYS_INLINE uint64_t spread(uint64_t print, unsigned place) {
+    print = (print + place * 0x8EBC6AF09C88C6E3u) * 0x9E3779B97F4A7C15u;
+    print ^= print >> 32;
+    return print * 0xD6E8FEB86659FD93u;
+}
+
+static inline void find(Found *found, PyObject *value) {
+    if (found->count < (int)(sizeof found->items / sizeof *found->items)) {
+        found->items[found->count++] = value;
+    }
+}
+
 /* The tags of values and of objects' contents. */
 enum {
     TAG_NULL, TAG_TRUE, TAG_FALSE, TAG_INT, TAG_FLOAT, TAG_STR, TAG_CUT_STR, TAG_BYTES, TAG_BIG, TAG_HUGE,
@@ -335,13 +396,15 @@ typedef struct Shape {
     int tag;
     PyTypeObject *first_type;     /* as which the first value is shown; NULL: as its own */
     PyTypeObject *type;           /* of an instance; the class itself for TAG_CLASS */
-    int count;                    /* entries in values, and in keys when has_keys */
+    int count;                    /* entries in values, and in keys where there are keys */
     bool has_keys;
     Py_ssize_t left_out;
-    uint64_t version;             /* of a dictionary, 0 for none */
-    PyObject *keys[MAX_ITEMS];    /* NULL: see names */
-    const char *names[MAX_ITEMS]; /* NULL: the key is the entry's index */
-    PyObject *values[MAX_ITEMS];
+    int items_tag;                /* of the container that an instance's class inherits from, 0 for none */
+    int items;                    /* how many entries, the first ones, are that container's */
+    Py_ssize_t items_left_out;
+    PyObject *keys[2 * MAX_ITEMS];    /* NULL: see names */
+    const char *names[2 * MAX_ITEMS];
+    PyObject *values[2 * MAX_ITEMS];
     int raw_kind;
     size_t raw_size;
     uint8_t raw[192];
@@ -349,6 +412,7 @@ typedef struct Shape {
 void shape_of(PyObject *value, Shape *shape);
 void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value);
 uint64_t shape_version(PyObject *value);
+bool type_is_plain(PyTypeObject *type);
 PyObject *type_text(PyTypeObject *type, const char **plain);
 void type_name_write(Out *out, PyTypeObject *type);
 bool is_in_c(PyTypeObject *type);
@@ -377,8 +441,11 @@ typedef struct Callback {
     PyObject_HEAD
     vectorcallfunc call;
     Recorder *recorder;
+    PyObject *write;  /* what a counting write stands in front of */
+    uint32_t counter;
 } Callback;
 vectorcallfunc callback_for(int event);
+PyObject *callback_write(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names);
 enum {
     ON_START, ON_RESUME, ON_RETURN, ON_YIELD, ON_LINE = 5, ON_JUMP = 7, ON_BRANCH, ON_RAISE = 10, ON_UNWIND = 12, ON_THROW,
     TOOL = 4, /* of sys.monitoring: one that no known tool claims */

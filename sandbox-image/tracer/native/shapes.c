@@ -15,6 +15,18 @@ bool is_in_c(PyTypeObject *type) {
     return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0;
 }
 
+/* Whether instances of a class of the program show nothing but their attributes:
+ * it inherits from object only, has no slots, and is no enum. */
+bool type_is_plain(PyTypeObject *type) {
+    if (Py_TYPE(type) != &PyType_Type) {
+        return false;
+    }
+    while (type->tp_flags & Py_TPFLAGS_HEAPTYPE && Py_SIZE(type) == 0 && type->tp_base != NULL) {
+        type = type->tp_base;
+    }
+    return type == &PyBaseObject_Type;
+}
+
 /* Return the name of a type made by the program, or NULL and the name of one in C. */
 PyObject *type_text(PyTypeObject *type, const char **plain) {
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
@@ -39,7 +51,7 @@ void type_name_write(Out *out, PyTypeObject *type) {
 
 /* Add an entry; what is over the bound is only counted. */
 void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value) {
-    if (shape->count == MAX_ITEMS) {
+    if (shape->count - shape->items == MAX_ITEMS) {
         shape->left_out++;
         return;
     }
@@ -67,12 +79,12 @@ static void add_dict(Shape *shape, PyObject *dict) {
     if (object->ma_values != NULL) {
         Py_ssize_t at = 0;
         PyObject *key, *value;
-        while (shape->count < MAX_ITEMS && PyDict_Next(dict, &at, &key, &value)) {
+        while (shape->count - shape->items < MAX_ITEMS && PyDict_Next(dict, &at, &key, &value)) {
             shape_add(shape, key, NULL, value);
         }
     } else {
         Py_ssize_t steps = Py_MIN(keys->dk_nentries, MAX_STEPS);
-        for (Py_ssize_t i = 0; i < steps && shape->count < MAX_ITEMS; i++) {
+        for (Py_ssize_t i = 0; i < steps && shape->count - shape->items < MAX_ITEMS; i++) {
             PyObject *key, *value;
             if (DK_IS_UNICODE(keys)) {
                 key = DK_UNICODE_ENTRIES(keys)[i].me_key;
@@ -175,29 +187,28 @@ static void add_slots(Shape *shape, PyObject *value, PyTypeObject *type) {
     }
 }
 
-/* Show a member of an enum by its name and value only. */
-static bool show_member(Shape *shape, PyTypeObject *type, PyObject *dict) {
-    if (dict == NULL || Py_TYPE(type) == &PyType_Type) {
-        return false;
+/* Show a member of an enum, whose attributes were added, by its name and value only. */
+static void show_member(Shape *shape, PyTypeObject *type) {
+    if (Py_TYPE(type) == &PyType_Type) {
+        return;
     }
-    PyObject *name = NULL, *value = NULL, *key, *item;
-    Py_ssize_t at = 0;
-    for (int i = 0; i < MAX_ITEMS * 2 && PyDict_Next(dict, &at, &key, &item); i++) {
-        if (PyUnicode_CheckExact(key) && PyUnicode_EqualToUTF8(key, "_name_")) {
-            name = item;
-        } else if (PyUnicode_CheckExact(key) && PyUnicode_EqualToUTF8(key, "_value_")) {
-            value = item;
+    PyObject *name = NULL, *value = NULL;
+    for (int i = shape->items; i < shape->count; i++) {
+        PyObject *key = shape->keys[i];
+        if (key != NULL && PyUnicode_CheckExact(key) && PyUnicode_EqualToUTF8(key, "_name_")) {
+            name = shape->values[i];
+        } else if (key != NULL && PyUnicode_CheckExact(key) && PyUnicode_EqualToUTF8(key, "_value_")) {
+            value = shape->values[i];
         }
     }
     if (name == NULL || value == NULL) {
-        return false;
+        return;
     }
-    shape->count = 0;
-    shape->left_out = 0;
+    shape->count = shape->items = shape->items_tag = 0;
+    shape->left_out = shape->items_left_out = 0;
     shape->first_type = NULL;
     shape_add(shape, NULL, "name", name);
     shape_add(shape, NULL, "value", value);
-    return true;
 }
 
 /* Return the field names of a namedtuple of so many items, or NULL. */
@@ -212,25 +223,46 @@ static PyObject *fields_of(PyTypeObject *type, Py_ssize_t size) {
     return NULL;
 }
 
+/* Make what was added so far the items of an inherited container. */
+static void close_items(Shape *shape, int tag) {
+    shape->items_tag = tag;
+    shape->items = shape->count;
+    shape->items_left_out = shape->left_out;
+    shape->left_out = 0;
+}
+
+/* Add the items of a tuple's subclass: by field when it is a named one. */
+static void add_tuple(Shape *shape, PyObject *value, PyTypeObject *type) {
+    PyObject *fields = fields_of(type, Py_SIZE(value));
+    add_array(shape, ((PyTupleObject *)value)->ob_item, Py_SIZE(value));
+    if (fields == NULL) {
+        close_items(shape, TAG_TUPLE);
+        return;
+    }
+    for (int i = 0; i < shape->count; i++) {
+        shape->keys[i] = PyTuple_GET_ITEM(fields, i);
+    }
+}
+
 /* Add what the builtin type shows that a class inherits from: items or the plain value. */
 static void add_inherited(Shape *shape, PyObject *value, PyTypeObject *type, PyTypeObject *base) {
-    if (base == &PyDict_Type) {
+    if (base == &PyDict_Type || PyType_FastSubclass(base, Py_TPFLAGS_DICT_SUBCLASS)) {
         add_dict(shape, value);
+        close_items(shape, TAG_DICT);
     } else if (base == &PyList_Type) {
         add_array(shape, ((PyListObject *)value)->ob_item, Py_SIZE(value));
+        close_items(shape, TAG_LIST);
     } else if (base == &PyTuple_Type) {
-        PyObject *fields = fields_of(type, Py_SIZE(value));
-        add_array(shape, ((PyTupleObject *)value)->ob_item, Py_SIZE(value));
-        for (int i = 0; fields != NULL && i < shape->count; i++) {
-            shape->keys[i] = PyTuple_GET_ITEM(fields, i);
-        }
+        add_tuple(shape, value, type);
     } else if (base == &PySet_Type || base == &PyFrozenSet_Type) {
         add_set(shape, value);
+        close_items(shape, TAG_SET);
     } else if (base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type || base == &PyBytes_Type) {
         shape->first_type = base;
         shape_add(shape, NULL, "value", value);
     } else if (strcmp(base->tp_name, "collections.deque") == 0) {
         add_deque(shape, value);
+        close_items(shape, TAG_LIST);
     } else if (PyType_FastSubclass(base, Py_TPFLAGS_BASE_EXC_SUBCLASS)) {
         PyObject *arguments = ((PyBaseExceptionObject *)value)->args;
         if (arguments != NULL) {
@@ -255,14 +287,13 @@ static void instance_shape(PyObject *value, PyTypeObject *type, Shape *shape) {
         add_inherited(shape, value, type, base);
     }
     PyObject *dict = dict_of(value, type);
-    if (!show_member(shape, type, dict)) {
-        if (dict != NULL) {
-            add_dict(shape, dict);
-        } else if (type->tp_flags & Py_TPFLAGS_INLINE_VALUES) {
-            add_inline(shape, value, type);
-        }
-        add_slots(shape, value, type);
+    if (dict != NULL) {
+        add_dict(shape, dict);
+    } else if (type->tp_flags & Py_TPFLAGS_INLINE_VALUES) {
+        add_inline(shape, value, type);
     }
+    add_slots(shape, value, type);
+    show_member(shape, type);
 }
 
 /* Whether an attribute of a class is data rather than a method or a descriptor. */
@@ -318,7 +349,8 @@ uint64_t shape_version(PyObject *value) {
 void shape_of(PyObject *value, Shape *shape) {
     PyTypeObject *type = Py_TYPE(value);
     shape->type = shape->first_type = NULL;
-    shape->count = 0;
+    shape->count = shape->items = shape->items_tag = 0;
+    shape->items_left_out = 0;
     shape->has_keys = false;
     shape->left_out = 0;
     shape->raw_size = 0;

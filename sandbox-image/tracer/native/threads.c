@@ -63,10 +63,9 @@ static Activation *stack_add(Recorder *r, Thread *thread, Activation activation)
         thread->stack = stack;
         thread->room = room;
     }
-    Activation *top = &thread->stack[thread->depth++];
-    *top = activation;
+    thread->stack[thread->depth++] = activation;
     note_depth(r, thread);
-    return top;
+    return &thread->stack[thread->depth - 1];
 }
 
 /* A function starts in a frame. */
@@ -75,7 +74,17 @@ Activation *threads_push(Recorder *r, Thread *thread, _PyInterpreterFrame *frame
     while (thread->depth > 0 && thread->stack[thread->depth - 1].frame == frame) {
         said_free(thread->stack[--thread->depth].said);
     }
-    return stack_add(r, thread, (Activation){frame, facts, ++r->last_frame, facts->first_line, NULL});
+    if (thread->depth == thread->room) {
+        return stack_add(r, thread, (Activation){frame, facts, ++r->last_frame, facts->first_line, NULL});
+    }
+    Activation *top = &thread->stack[thread->depth++]; /* written in place: this is the way of every call */
+    top->frame = frame;
+    top->facts = facts;
+    top->number = ++r->last_frame;
+    top->line = facts->first_line;
+    top->said = NULL;
+    note_depth(r, thread);
+    return top;
 }
 
 static uint32_t place_of(const void *address, uint32_t mask) {

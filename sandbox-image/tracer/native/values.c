@@ -13,6 +13,13 @@ bool value_is_object(PyObject *value) {
              type == &PyModule_Type || type == &PyMethod_Type);
 }
 
+/* Whether a name is of those that the interpreter keeps for itself, such as __class__. */
+bool name_is_special(PyObject *name) {
+    Py_ssize_t size = PyUnicode_GET_LENGTH(name);
+    return size >= 2 && PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_READ_CHAR(name, 1) == '_' &&
+           PyUnicode_READ_CHAR(name, size - 1) == '_' && PyUnicode_READ_CHAR(name, size - 2) == '_';
+}
+
 /* Fold bytes into a fingerprint, eight at a time. */
 static uint64_t bytes_print(uint64_t print, const uint8_t *data, size_t size) {
     for (; size >= 8; data += 8, size -= 8) {
@@ -20,34 +27,34 @@ static uint64_t bytes_print(uint64_t print, const uint8_t *data, size_t size) {
         memcpy(&word, data, 8);
         print = mix(print, word);
     }
-    if (size > 0) {
-        uint64_t word = 0;
-        memcpy(&word, data, size);
-        print = mix(print, word);
+    uint64_t word = 0;
+    for (size_t i = 0; i < size; i++) {
+        word |= (uint64_t)data[i] << 8 * i;
     }
-    return print;
+    return mix(print, word);
 }
 
-/* Fingerprint the shown part of a string and its length. */
+/* Fingerprint the shown part of a string and its length. A string that is shown
+ * whole has its hash for that, which it keeps: the hash of str, whatever the
+ * type says, as that of a subclass may be the program's. */
 uint64_t text_print(PyObject *text) {
-    size_t kind = (size_t)PyUnicode_KIND(text);
     Py_ssize_t size = PyUnicode_GET_LENGTH(text);
-    Py_ssize_t shown = Py_MIN(size, MAX_TEXT);
-    uint64_t print = mix(0x5354u + kind, (uint64_t)size);
-    return bytes_print(print, PyUnicode_DATA(text), kind * (size_t)shown);
+    if (size <= MAX_TEXT) {
+        Py_hash_t hash = ((PyASCIIObject *)text)->hash;
+        return (uint64_t)(hash != -1 ? hash : PyUnicode_Type.tp_hash(text)) ^ 0x5354u;
+    }
+    uint64_t print = mix(0x5355u + (uint64_t)PyUnicode_KIND(text), (uint64_t)size);
+    return bytes_print(print, PyUnicode_DATA(text), (size_t)PyUnicode_KIND(text) * MAX_TEXT);
 }
 
-/* Fingerprint an integer: all of it when it is written out, else its size in bits and sign. */
+/* Fingerprint a longer integer: all of it when it is written out, else its size in bits and sign. */
 static uint64_t integer_print(PyObject *value) {
     const PyLongObject *number = (const PyLongObject *)value;
     uintptr_t tag = number->long_value.lv_tag;
     Py_ssize_t digits = (Py_ssize_t)(tag >> 3);
     uint64_t print = mix(0x494eu, tag);
-    if (digits <= 1) {
-        return mix(print, number->long_value.ob_digit[0]);
-    }
     if (digits <= MAX_BITS / PyLong_SHIFT + 1) {
-        for (Py_ssize_t i = 0; i < digits; i++) {
+        for (Py_ssize_t i = 0; i < Py_MAX(digits, 1); i++) {
             print = mix(print, number->long_value.ob_digit[i]);
         }
         return print;
@@ -61,33 +68,34 @@ static PyObject *method_name(PyObject *method) {
     return PyFunction_Check(function) ? ((PyFunctionObject *)function)->func_qualname : NULL;
 }
 
-/* Return the fingerprint of a value shown as one of a type, never 0. */
-uint64_t value_print(PyObject *value, PyTypeObject *type) {
-    uint64_t print;
+/* Return the fingerprint of a value of one of the rarer types. */
+uint64_t value_print_slowly(PyObject *value, PyTypeObject *type) {
     if (type == &PyLong_Type) {
-        print = integer_print(value);
-    } else if (type == &PyFloat_Type) {
-        memcpy(&print, &((PyFloatObject *)value)->ob_fval, 8);
-        print = mix(0x464cu, print);
-    } else if (type == &PyUnicode_Type) {
-        print = text_print(value);
-    } else if (type == &PyBytes_Type) {
-        Py_ssize_t size = PyBytes_GET_SIZE(value);
-        print = mix(0x4259u, (uint64_t)size);
-        print = bytes_print(print, (const uint8_t *)PyBytes_AS_STRING(value), (size_t)Py_MIN(size, MAX_BYTES));
-    } else if (type == &PyFunction_Type) {
-        print = mix(0x4655u, text_print(((PyFunctionObject *)value)->func_qualname));
-    } else if (type == &PyMethod_Type) {
-        PyObject *name = method_name(value);
-        print = mix(0x4d45u, name != NULL ? text_print(name) : 0);
-    } else if (type == &PyModule_Type) {
-        print = mix(0x4d4fu, (uintptr_t)value);
-    } else {
-        /* None, True and False are their addresses; a function in C is its definition. */
-        uintptr_t what = type == &PyCFunction_Type ? (uintptr_t)((PyCFunctionObject *)value)->m_ml : (uintptr_t)value;
-        print = mix(mix(0x4f42u, what), (uintptr_t)type);
+        return integer_print(value);
     }
-    return print != 0 ? print : 1;
+    if (type == &PyUnicode_Type) {
+        return text_print(value);
+    }
+    if (type == &PyFloat_Type) {
+        uint64_t print;
+        memcpy(&print, &((PyFloatObject *)value)->ob_fval, 8);
+        return print ^ PRINT_FLOAT;
+    }
+    if (type == &PyBytes_Type) {
+        Py_ssize_t size = PyBytes_GET_SIZE(value);
+        uint64_t print = mix(0x4259u, (uint64_t)size);
+        return bytes_print(print, (const uint8_t *)PyBytes_AS_STRING(value), (size_t)Py_MIN(size, MAX_BYTES));
+    }
+    if (type == &PyFunction_Type) {
+        return mix(0x4655u, text_print(((PyFunctionObject *)value)->func_qualname));
+    }
+    if (type == &PyMethod_Type) {
+        PyObject *name = method_name(value);
+        return mix(0x4d45u, name != NULL ? text_print(name) : 0);
+    }
+    /* A function in C is its definition, the rest its address. */
+    uintptr_t what = type == &PyCFunction_Type ? (uintptr_t)((PyCFunctionObject *)value)->m_ml : (uintptr_t)value;
+    return mix(what, (uintptr_t)type);
 }
 
 /* Write an unsigned number, seven bits a byte, lowest first. */

@@ -35,12 +35,6 @@ static PyObject *local_of(const _PyInterpreterFrame *frame, const uint8_t *kinds
     return value;
 }
 
-static void find(Found *found, PyObject *value) {
-    if (found->count < MAX_VARIABLES) {
-        found->items[found->count++] = value;
-    }
-}
-
 /* Write the changed variables that are kept in the frame itself; return how many. */
 static unsigned locals_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all) {
     const PyCodeObject *code = _PyFrame_GetCode(activation->frame);
@@ -52,9 +46,12 @@ static unsigned locals_write(Recorder *r, Out *out, Activation *activation, Foun
         count_up(r, C_SHORTENED);
     }
     for (int slot = 0; slot < count; slot++) {
+        if (activation->facts->hidden[slot]) {
+            continue;
+        }
         PyObject *value = local_of(activation->frame, kinds, slot);
-        uint64_t print = value == NULL ? 0 : value_print(value, Py_TYPE(value));
-        bool is_object = value != NULL && value_is_object(value);
+        bool is_object = false;
+        uint64_t print = value == NULL ? 0 : value_print(value, Py_TYPE(value), &is_object) + 1;
         if (is_object) {
             find(found, value);
         }
@@ -156,11 +153,12 @@ static unsigned names_write(Recorder *r, Out *out, Activation *activation, Found
     PyObject *name, *value;
     int current = 0, seen = 0;
     for (; seen < MAX_VARIABLES && PyDict_Next(names, &at, &name, &value); seen++) {
-        if (!PyUnicode_CheckExact(name) || (PyUnicode_GET_LENGTH(name) >= 2 && PyUnicode_READ_CHAR(name, 0) == '_' &&
-                                            PyUnicode_READ_CHAR(name, 1) == '_')) {
+        if (!PyUnicode_CheckExact(name) || name_is_special(name)) {
             continue;
         }
-        if (value_is_object(value)) {
+        bool is_object;
+        uint64_t print = value_print(value, Py_TYPE(value), &is_object) + 1;
+        if (is_object) {
             find(found, value);
         }
         if (same) {
@@ -168,7 +166,6 @@ static unsigned names_write(Recorder *r, Out *out, Activation *activation, Found
         }
         if (said != NULL) {
             Py_hash_t hash = ((PyASCIIObject *)name)->hash;
-            uint64_t print = value_print(value, Py_TYPE(value));
             Variable *variable = variable_of(said, hash, current++);
             if (variable == NULL) {
                 variable = variable_add(activation, name, hash);

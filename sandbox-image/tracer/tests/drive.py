@@ -5,7 +5,7 @@
 Each JOB is a JSON file ``{"files":{path:text},"entrypoint","args","stdin","mode","values","include",
 "events","trace_bytes","exact_ms","seconds","plain","unbuffered"}``; all but ``files`` have defaults. For a JOB
 ``name.json`` the outcome is written to ``OUT/name.json``: ``{"plain":{"returncode","stdout","stderr"},
-"traced":{…,"ready"},"areas":[base64 of the committed bytes, four times]}``. Byte strings are base64.
+"traced":{…,"ready"},"areas":[base64 of the committed bytes, for each area]}``. Byte strings are base64.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 def layout(trace_bytes: int) -> tuple[list[dict[str, int]], int]:
     """Return the areas and the size of the trace memory, as the supervisor lays them out."""
     areas, at = [], HEADER
-    for capacity in (trace_bytes, 2 << 20, 512 << 10, 512 << 10):
+    for capacity in (trace_bytes, 2 << 20, 512 << 10, 512 << 10, 132 << 10):
         areas.append({"offset": at, "capacity": capacity})
         at += (capacity + 4095) & ~4095
     return areas, at
@@ -87,8 +87,8 @@ def run_plain(job: dict[str, Any]) -> dict[str, Any]:
     return collect(process, job.get("stdin", "").encode(), job.get("seconds", 20))
 
 
-def run_traced(job: dict[str, Any]) -> dict[str, Any]:
-    """Run the program as the supervisor does."""
+def run_traced(job: dict[str, Any], with_areas: bool = True) -> dict[str, Any]:
+    """Run the program as the supervisor does; without areas only their sizes are handed out."""
     write_files({})
     areas, size = layout(job.get("trace_bytes", 4 << 20))
     memory = os.memfd_create("trace", os.MFD_ALLOW_SEALING)
@@ -117,12 +117,15 @@ def run_traced(job: dict[str, Any]) -> dict[str, Any]:
     started = near.recv(1) == b"!"
     near.close()
     header = os.pread(memory, HEADER, 0)
-    dumped = []
+    dumped, committed = [], []
     for index, area in enumerate(areas):
         used = min(int.from_bytes(header[8 + 8 * index : 16 + 8 * index], "little"), area["capacity"])
+        committed.append(used)
+        if not with_areas:
+            continue
         dumped.append(encode(os.pread(memory, used, area["offset"])))
     os.close(memory)
-    return {**outcome, "ready": json.loads(ready), "started": started, "areas": dumped}
+    return {**outcome, "ready": json.loads(ready), "started": started, "areas": dumped, "committed": committed}
 
 
 def main() -> None:
