@@ -11,6 +11,9 @@ FUZZTIME ?= 10000x
 TESTFLAGS ?=
 TESTCOUNTFLAGS ?=
 SCALE ?= worker=1
+JOBS ?= 400
+SEED ?= 0
+ROUNDS ?= 1
 export IMAGE BASE PYTHON_PACKAGES FUZZTIME
 
 .PHONY: help
@@ -55,6 +58,10 @@ lint: ## gofmt, go vet, staticcheck, import rules
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (a count like 10000x, or a time like 30s)
 	@deploy/setup/fuzz.sh
+
+.PHONY: chaos
+chaos: setup ## Break a fleet while it works, as root; JOBS=400 SEED=7 ROUNDS=1, a seed of 0 picks one
+	@go test ./internal/chaos -count=1 -v -timeout 60m -args -jobs $(JOBS) -seed $(SEED) -rounds $(ROUNDS) -worker-stop 40s -engine-stop 20s
 
 .PHONY: bench
 bench: setup ## Measure a fleet beside bare Python, Docker and asynq; the last line is JSON. Needs root and a quiet machine

@@ -83,7 +83,7 @@ func Tracefleet() Rules {
 		Layers:       layers(),
 		OnlyIn:       onlyIn(),
 		Closures:     closures(),
-		TestHelpers:  []string{"internal/archtest", "internal/e2e", "internal/e2e/scenario", "internal/redistest", "internal/sandbox/fake", "internal/sandbox/sandboxtest"},
+		TestHelpers:  []string{"internal/archtest", "internal/chaos", "internal/e2e", "internal/e2e/scenario", "internal/redistest", "internal/sandbox/fake", "internal/sandbox/sandboxtest"},
 		Calls:        append(dangerousCalls(), styleCalls()...),
 		MaxFileLines: 600,
 		MaxFuncLines: 100,
@@ -123,7 +123,7 @@ func layers() []Layer {
 			Reason: "main packages wire things up; nobody imports them",
 		},
 		{
-			Name: "whole", Packages: []string{"internal/archtest", "sandbox-image/tracer", "clients/python", "internal/e2e/scenario", "internal/e2e"}, Ordered: true,
+			Name: "whole", Packages: []string{"internal/archtest", "sandbox-image/tracer", "clients/python", "internal/e2e/scenario", "internal/e2e", "internal/chaos"}, Ordered: true,
 			Reason: "tests of everything together",
 		},
 	}
