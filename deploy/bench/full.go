@@ -54,6 +54,13 @@ func (b *bench) full(ctx context.Context) error {
 type meter struct {
 	count int
 	took  time.Duration
+	// own and redis are the processor time of this process and of Redis meanwhile, where that is measured.
+	own, redis time.Duration
+}
+
+// each is the share of one in a processor time, in microseconds.
+func (m *meter) each(d time.Duration) float64 {
+	return round(float64(d.Microseconds()) / float64(max(m.count, 1)))
 }
 
 // turn does something by so many at once for d. The first skip ends start the clock, the last end stops it.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -52,7 +54,7 @@ func (b *bench) queue(ctx context.Context) error {
 		}
 	}
 	b.crowded = crowded
-	b.report.queue(enqueue.rate(), submit.rate(), tasks.rate(), jobs.rate(), b.plan.QueueJobs*b.plan.QueueTurns)
+	b.report.queue(enqueue, submit, tasks, jobs)
 	return nil
 }
 
@@ -113,15 +115,32 @@ func fill(total int, m *meter, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// drain counts total ends from the first on.
-type drain struct {
-	total int64
-	seen  atomic.Int64
-	first atomic.Int64 // unix nanoseconds
-	done  chan time.Time
+// processor is the processor time used so far by this process, and by a Redis.
+func processor(ctx context.Context, s *server) (own, redis time.Duration, err error) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0, 0, err
+	}
+	info, err := s.client.Info(ctx, "cpu").Result()
+	for _, m := range regexp.MustCompile(`used_cpu_(?:user|sys):([0-9.]+)`).FindAllStringSubmatch(info, -1) {
+		seconds, _ := strconv.ParseFloat(m[1], 64) // digits only
+		redis += time.Duration(seconds * float64(time.Second))
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), redis, err
 }
 
-func newDrain(total int) *drain { return &drain{total: int64(total), done: make(chan time.Time, 1)} }
+// drain counts total ends from the first on.
+type drain struct {
+	server *server
+	total  int64
+	seen   atomic.Int64
+	first  atomic.Int64 // unix nanoseconds
+	done   chan time.Time
+}
+
+func newDrain(s *server, total int) *drain {
+	return &drain{server: s, total: int64(total), done: make(chan time.Time, 1)}
+}
 
 func (d *drain) end() {
 	switch d.seen.Add(1) {
@@ -130,6 +149,23 @@ func (d *drain) end() {
 	case d.total:
 		d.done <- time.Now()
 	}
+}
+
+// start calls begin, which starts the ends, and waits for all of them.
+func (d *drain) start(ctx context.Context, m *meter, begin func() error) error {
+	own, redis, err := processor(ctx, d.server)
+	if err != nil {
+		return err
+	}
+	if err := begin(); err != nil {
+		return err
+	}
+	if err := d.wait(ctx, m); err != nil {
+		return err
+	}
+	ownAfter, redisAfter, err := processor(ctx, d.server)
+	m.own, m.redis = m.own+ownAfter-own, m.redis+redisAfter-redis
+	return err
 }
 
 func (d *drain) wait(ctx context.Context, m *meter) error {
@@ -157,13 +193,12 @@ func bareQueue(ctx context.Context, s *server, total int, enqueue, tasks *meter)
 	}); err != nil {
 		return err
 	}
-	d := newDrain(total)
+	d := newDrain(s, total)
 	consumer := asynq.NewServerFromRedisClient(s.client, asynq.Config{Concurrency: queueSlots, LogLevel: asynq.FatalLevel})
-	if err := consumer.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { d.end(); return nil })); err != nil {
-		return err
-	}
 	defer consumer.Shutdown()
-	return d.wait(ctx, tasks)
+	return d.start(ctx, tasks, func() error {
+		return consumer.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { d.end(); return nil }))
+	})
 }
 
 // fullQueue is the same with all that a fleet does around a sandbox.
@@ -188,7 +223,7 @@ func fullQueue(ctx context.Context, s *server, total int, launcher sandbox.Launc
 	if err != nil {
 		return err
 	}
-	d := newDrain(total)
+	d := newDrain(s, total)
 	handle := func(ctx context.Context, delivery queue.Delivery) (queue.Report, error) {
 		report, err := r.Handle(ctx, delivery)
 		if err == nil {
@@ -202,10 +237,12 @@ func fullQueue(ctx context.Context, s *server, total int, launcher sandbox.Launc
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- consumer.Run(running) }()
 	defer func() {
 		stop()
 		err = errors.Join(err, <-ended)
 	}()
-	return d.wait(ctx, jobs)
+	return d.start(ctx, jobs, func() error {
+		go func() { ended <- consumer.Run(running) }()
+		return nil
+	})
 }

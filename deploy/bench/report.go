@@ -57,7 +57,12 @@ type queueRates struct {
 	Submit       float64 `json:"submit"`
 	Asynq        float64 `json:"asynq"`
 	Fleet        float64 `json:"fleet"`
-	Finished     int     `json:"finished"`
+	// Processor time of one task and one job, in microseconds: of the process that handles them, and of Redis.
+	AsynqCPU      float64 `json:"asynq_cpu_us"`
+	AsynqRedisCPU float64 `json:"asynq_redis_cpu_us"`
+	FleetCPU      float64 `json:"fleet_cpu_us"`
+	FleetRedisCPU float64 `json:"fleet_redis_cpu_us"`
+	Finished      int     `json:"finished"`
 }
 
 func newReport(plan string) report {
@@ -97,8 +102,12 @@ func (r *report) full(slots int, loop, fleet float64) {
 	r.Full = append(r.Full, rates{Slots: slots, Loop: round(loop), Fleet: round(fleet), Ratio: round(fleet / loop)})
 }
 
-func (r *report) queue(enqueue, submit, asynq, fleet float64, finished int) {
-	r.Queue = &queueRates{AsynqEnqueue: round(enqueue), Submit: round(submit), Asynq: round(asynq), Fleet: round(fleet), Finished: finished}
+func (r *report) queue(enqueue, submit, tasks, jobs meter) {
+	r.Queue = &queueRates{
+		AsynqEnqueue: round(enqueue.rate()), Submit: round(submit.rate()), Asynq: round(tasks.rate()), Fleet: round(jobs.rate()),
+		AsynqCPU: tasks.each(tasks.own), AsynqRedisCPU: tasks.each(tasks.redis),
+		FleetCPU: jobs.each(jobs.own), FleetRedisCPU: jobs.each(jobs.redis), Finished: submit.count,
+	}
 }
 
 func (r *report) memory(looks []look) { r.Worker = looks }
@@ -199,7 +208,9 @@ func (r *report) tableQueue(w io.Writer) {
 	}
 	fmt.Fprintf(w, "(g) without sandboxes, per s\tasynq\tfleet\tfleet / asynq\n")
 	fmt.Fprintf(w, "submitted\t%.0f\t%.0f\t%.2f\n", q.AsynqEnqueue, q.Submit, q.Submit/q.AsynqEnqueue)
-	fmt.Fprintf(w, "done\t%.0f\t%.0f\t%.2f\n\n", q.Asynq, q.Fleet, q.Fleet/q.Asynq)
+	fmt.Fprintf(w, "done\t%.0f\t%.0f\t%.2f\n", q.Asynq, q.Fleet, q.Fleet/q.Asynq)
+	fmt.Fprintf(w, "processor time of each, µs\t%.0f\t%.0f\t\n", q.AsynqCPU, q.FleetCPU)
+	fmt.Fprintf(w, "    and of Redis, µs\t%.0f\t%.0f\t\n\n", q.AsynqRedisCPU, q.FleetRedisCPU)
 }
 
 func (r *report) tableRest(w io.Writer) {
