@@ -215,18 +215,9 @@ func TestMonitor(t *testing.T) {
 	f, names := guarded(t, nil)
 	f.token = names["submit"]
 	id := f.submit(`{"code":"secret_source = 1","name":"shown"}`)
-	queues := f.request("GET", monitor.Path+"/api/queues", "")
-	if queues.status != 200 {
-		t.Fatalf("queues: got %d %s", queues.status, queues.body)
-	}
-	var name string
-	for part := range strings.SplitSeq(queues.body, `"queue":"`) {
-		if candidate, _, ok := strings.Cut(part, `"`); ok && strings.HasPrefix(candidate, "default") && strings.Contains(f.request("GET", monitor.Path+"/api/queues/"+candidate+"/pending_tasks", "").body, id) {
-			name = candidate
-		}
-	}
+	name := queueOf(t, f, id)
 	tasks := f.request("GET", monitor.Path+"/api/queues/"+name+"/pending_tasks", "")
-	if name == "" || !strings.Contains(tasks.body, "shown") || strings.Contains(tasks.body, "secret_source") {
+	if !strings.Contains(tasks.body, "shown") || strings.Contains(tasks.body, "secret_source") {
 		t.Errorf("tasks of %q: got %s", name, tasks.body)
 	}
 	path := monitor.Path + "/api/queues/" + name + "/pending_tasks/" + id

@@ -42,6 +42,7 @@ var loginPage = template.Must(template.New("login").Parse(`<!doctype html>
 {{if .Signed}}<p>Signed in as <b>{{.Signed}}</b> ({{.Role}}).</p><form method="post" action="/logout"><button>Sign out</button></form>
 <p><a href="/">Trace a program</a> · <a href="/docs">API</a></p>
 {{else}}<form method="post" action="/login"><input type="hidden" name="next" value="{{.Next}}">
+<input type="text" name="username" value="token" autocomplete="username" hidden>
 <label for="token">Token</label><input id="token" name="token" type="password" autocomplete="current-password" required autofocus maxlength="256">
 {{with .Error}}<p role="alert" class="error">{{.}}</p>{{end}}
 <button>Sign in</button></form><p class="hint">An operator makes tokens with <code>enqueuer token</code>.</p>{{end}}</main></body></html>

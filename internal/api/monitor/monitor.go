@@ -104,8 +104,9 @@ func (m *Monitor) Handler(mayAct bool) http.Handler {
 
 var (
 	inlineScript = regexp.MustCompile(`(?s)<script>(.*?)</script>`)
-	// foreignStyle are the style sheets that the page asks another site for: its fonts. System fonts do.
-	foreignStyle = regexp.MustCompile(`<link rel="stylesheet" href="https://[^"]*"/?>`)
+	// foreignStyle are the style sheets that the page asks another site for, its fonts, where system fonts
+	// do; and the manifest, which browsers ask for without the session.
+	foreignStyle = regexp.MustCompile(`<link rel="(stylesheet" href="https://|manifest" href=")[^"]*"/?>`)
 )
 
 // page takes down what a handler writes.

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/execra/tracefleet/internal/cli"
+)
+
+// transcript is a standard error that is read while it is written.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (t *transcript) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(p)
+}
+
+func (t *transcript) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
+var servingAt = regexp.MustCompile(`serving (http://[0-9.:]+)/`)
+
+// startServe runs enqueuer serve until the test ends, and returns its address and what it says.
+func startServe(t *testing.T, b *bench, args ...string) (base string, said *transcript) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	said = &transcript{}
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, append([]string{"serve", "--addr", "127.0.0.1:0", "--redis", b.url}, args...),
+			streams{in: strings.NewReader(""), out: io.Discard, err: said, getenv: func(string) string { return "" }})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		if found := servingAt.FindStringSubmatch(said.String()); found != nil {
+			return found[1], said
+		}
+		select {
+		case err := <-done:
+			done <- err
+			t.Fatalf("serve ended: %v\n%s", err, said)
+		case <-time.After(5 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("serve says only: %s", said)
+		}
+	}
+}
+
+func fetch(t *testing.T, method, url, token, body string) (int, string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	got, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	data, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.StatusCode, string(data)
+}
+
+func TestServeHelp(t *testing.T) {
+	t.Parallel()
+	for _, of := range []string{"serve", "token"} {
+		got := command(t.Context(), nil, "", of, "--help")
+		if got.code != cli.CodeDone || got.stderr != "" {
+			t.Errorf("%s: got code %d, stderr %q", of, got.code, got.stderr)
+		}
+		golden(t, "help"+of+".txt", got.stdout)
+	}
+}
+
+func TestServeOpen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	base, said := startServe(t, b)
+	if text := said.String(); !strings.Contains(text, "WARNING: no tokens are in use") || !strings.Contains(text, "enqueuer token") {
+		t.Errorf("it does not warn: %s", text)
+	}
+	wait := b.serve(t, "api-1")
+	defer wait()
+	if status, body := fetch(t, "POST", base+"/api/v1/traces?wait=20s", "", `{"code":"print('hi')","id":"api-1"}`); status != 200 || !strings.Contains(body, `"stdout":"hi\n"`) {
+		t.Errorf("trace: got %d %s", status, body)
+	}
+	for path, want := range map[string]string{"/": "<title>Tracefleet", "/traces/api-1": "<title>Tracefleet", "/docs": "Tracefleet API", "/monitoring/": "Asynq", "/readyz": `"redis":true`, "/healthz": "ok", "/api/v1/openapi.json": `"3.1.0"`} {
+		if status, body := fetch(t, "GET", base+path, "", ""); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: got %d %.200s", path, status, body)
+		}
+	}
+}
+
+func TestServeWithTokens(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	file := filepath.Join(t.TempDir(), "tokens")
+	made := command(t.Context(), nil, "", "token", "--name", "me", "--role", "read", "--file", file)
+	token := strings.TrimSpace(made.stdout)
+	if made.code != cli.CodeDone || !strings.HasPrefix(token, "tf_") {
+		t.Fatalf("token: got %+v", made)
+	}
+	if again := command(t.Context(), nil, "", "token", "--name", "me", "--file", file); again.code != cli.CodeRefused {
+		t.Errorf("the same name: got code %d, want %d", again.code, cli.CodeRefused)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("file: %v, %v", info.Mode(), err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(data), token) || !strings.HasPrefix(string(data), "me read * sha256:") {
+		t.Errorf("file: %q, %v", data, err)
+	}
+	base, said := startServe(t, b, "--tokens", file)
+	if strings.Contains(said.String(), "WARNING") {
+		t.Errorf("it warns: %s", said)
+	}
+	for _, tt := range []struct {
+		method, path, token string
+		want                int
+	}{
+		{"GET", "/api/v1/limits", "", 401}, {"GET", "/api/v1/limits", token, 200}, {"POST", "/api/v1/traces", token, 403}, {"GET", "/monitoring/", token, 200},
+		{"POST", "/monitoring/api/queues/x:pause", token, 405}, {"GET", "/healthz", "", 200},
+	} {
+		if status, body := fetch(t, tt.method, base+tt.path, tt.token, ""); status != tt.want {
+			t.Errorf("%s %s: got %d %.200s, want %d", tt.method, tt.path, status, body, tt.want)
+		}
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	dir := tree(t, map[string]string{"empty": "# nothing\n", "bad": "tf_secretsecret\n", "secrets": "whsec_c2hvcnQ=\n"})
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for name, tt := range map[string]struct {
+		args []string
+		says string
+	}{
+		"open to others":      {[]string{"--addr", "0.0.0.0:0"}, "--tokens"},
+		"every interface":     {[]string{"--addr", ":0"}, "--tokens"},
+		"no such file":        {[]string{"--tokens", path("nothing")}, "no such file"},
+		"no tokens":           {[]string{"--tokens", path("empty")}, "enqueuer token"},
+		"a token in the file": {[]string{"--tokens", path("bad")}, "line 1"},
+		"half of TLS":         {[]string{"--tls-cert", path("empty")}, "--tls-key"},
+		"no secret":           {[]string{"--webhook-host", "x.example"}, "--webhook-secrets"},
+		"a short secret":      {[]string{"--webhook-host", "x.example", "--webhook-secrets", path("secrets")}, "line 1"},
+		"no host":             {[]string{"--webhook-host", "https://x"}, "webhook"},
+	} {
+		args := append([]string{"serve", "--addr", "127.0.0.1:0"}, tt.args...)
+		got := b.command(t.Context(), "", args...)
+		if got.code != cli.CodeUsage || !strings.Contains(got.stderr, tt.says) || strings.Contains(got.stderr, "secretsecret") {
+			t.Errorf("%s: got code %d, stderr %q, want %d and %q", name, got.code, got.stderr, cli.CodeUsage, tt.says)
+		}
+	}
+	if got := command(t.Context(), nil, "", "token", "--name", "a b"); got.code != cli.CodeUsage {
+		t.Errorf("a bad name: got %+v", got)
+	}
+}
