@@ -76,8 +76,12 @@ func (s *session) work(p parts) error {
 		return err
 	}
 	defer func() { _ = book.Close() }() // its goroutine only waits for messages
+	watch := &watcher{slots: s.concurrency(), lost: p.engine.Quarantined, log: p.log, ask: func(ctx context.Context) error {
+		_, err := p.engine.Remaining(ctx)
+		return err
+	}}
 	queueConfig := queue.Config{
-		Concurrency: s.concurrency(), Unavailable: p.engine.Quarantined, DrainGrace: time.Duration(s.Grace), Retention: time.Duration(s.Retention),
+		Concurrency: s.concurrency(), Unavailable: watch.unavailable, DrainGrace: time.Duration(s.Grace), Retention: time.Duration(s.Retention),
 		Metrics: queue.NewMetrics(p.metrics), Log: p.log,
 	}
 	producer, err := queue.NewProducer(p.redis.client, queueConfig)
@@ -119,6 +123,7 @@ func (s *session) work(p parts) error {
 	beside := []part{
 		sandboxes.Run,
 		reconciler.Run,
+		watch.run,
 		p.redis.run,
 		func(ctx context.Context) error { return reap(ctx, p.engine, p.log) },
 	}
