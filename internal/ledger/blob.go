@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -22,6 +24,8 @@ const zstdWindowBytes = 1 << 20
 // codec compresses documents. It is safe for concurrent use and starts no goroutine.
 type codec struct {
 	enc *zstd.Encoder
+	// streams are encoders for documents that are too large to have in memory.
+	streams *sync.Pool
 	// One decoder for each bound: a decoder refuses to write more than its
 	// bound, so a small stored value cannot fill the memory.
 	input  *zstd.Decoder
@@ -41,7 +45,7 @@ func newCodec() (codec, error) {
 	if err != nil {
 		return codec{}, err
 	}
-	return codec{enc: enc, input: input, result: result}, nil
+	return codec{enc: enc, streams: &sync.Pool{}, input: input, result: result}, nil
 }
 
 func newDecoder(maxBytes uint64) (*zstd.Decoder, error) {
@@ -76,18 +80,81 @@ func (c *codec) decodeInput(blob []byte) (job.Job, error) {
 }
 
 func (c *codec) encodeResult(r job.Result, maxBytes int64) ([]byte, error) {
-	doc, err := job.EncodeResult(r)
-	if err != nil {
+	raw, stored, blob, err := c.pack(r, maxBytes)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(doc) > job.MaxResultBytes {
-		return nil, &TooLargeError{What: "result", Bytes: int64(len(doc)), MaxBytes: job.MaxResultBytes}
-	}
-	blob := c.enc.EncodeAll(doc, nil)
-	if n := int64(len(blob)); n > maxBytes {
-		return nil, &TooLargeError{What: "result", Bytes: n, MaxBytes: maxBytes, Compressed: true}
+	case raw > job.MaxResultBytes:
+		return nil, &TooLargeError{What: "result", Bytes: raw, MaxBytes: job.MaxResultBytes}
+	case stored > maxBytes:
+		return nil, &TooLargeError{What: "result", Bytes: stored, MaxBytes: maxBytes, Compressed: true}
 	}
 	return blob, nil
+}
+
+// pack encodes and compresses a result, and returns how large it is before and after, and its first keep bytes. A
+// result with long output is never in memory as a whole.
+func (c *codec) pack(r job.Result, keep int64) (raw, stored int64, blob []byte, err error) {
+	if !r.LongOutput() {
+		doc, err := job.EncodeResult(r)
+		if err != nil {
+			return 0, 0, nil, err
+		}
+		blob = c.enc.EncodeAll(doc, nil)
+		return int64(len(doc)), int64(len(blob)), blob, nil
+	}
+	enc, err := c.streaming()
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	defer c.streams.Put(enc)
+	out := &head{keep: keep}
+	enc.Reset(out)
+	in := &counter{w: enc}
+	err = job.WriteResult(in, r)
+	if cerr := enc.Close(); err == nil {
+		err = cerr
+	}
+	return in.n, out.n, out.kept, err
+}
+
+// streaming returns an encoder that compresses as it is written to. It starts no goroutine.
+func (c *codec) streaming() (*zstd.Encoder, error) {
+	if enc, ok := c.streams.Get().(*zstd.Encoder); ok {
+		return enc, nil
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithWindowSize(zstdWindowBytes), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("zstd encoder: %w", err)
+	}
+	return enc, nil
+}
+
+// counter counts what is written to w.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+// Write writes to w.
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// head keeps the first bytes and counts all of them.
+type head struct {
+	keep int64
+	kept []byte
+	n    int64
+}
+
+// Write never fails.
+func (h *head) Write(p []byte) (int, error) {
+	h.n += int64(len(p))
+	h.kept = append(h.kept, p[:min(int64(len(p)), max(0, h.keep-int64(len(h.kept))))]...)
+	return len(p), nil
 }
 
 func (c *codec) decodeResult(blob []byte) (job.Result, error) {
@@ -123,14 +190,11 @@ func (l *Ledger) readBlob(ctx context.Context, key string, maxBytes int64) ([]by
 	}
 }
 
-// CompressedSize is the size that r would have in Redis. The caller that has to
-// keep a result under Config.MaxResultBytes measures with it.
-func (l *Ledger) CompressedSize(r job.Result) (int64, error) {
-	doc, err := job.EncodeResult(r)
-	if err != nil {
-		return 0, err
-	}
-	return int64(len(l.codec.enc.EncodeAll(doc, nil))), nil
+// ResultSize is the size of r as a document, and compressed as in Redis. The caller that has to
+// keep a result under job.MaxResultBytes and Config.MaxResultBytes measures with it.
+func (l *Ledger) ResultSize(r job.Result) (raw, stored int64, err error) {
+	raw, stored, _, err = l.codec.pack(r, 0)
+	return raw, stored, err
 }
 
 // MaxResultBytes is the bound on a compressed result that this ledger keeps.

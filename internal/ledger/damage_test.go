@@ -181,8 +181,8 @@ func TestTooLargeResultIsRefused(t *testing.T) {
 		if !errors.As(err, &large) || !large.Compressed || large.Bytes <= large.MaxBytes || large.MaxBytes != l.MaxResultBytes() {
 			t.Fatalf("got %v, want a TooLargeError", err)
 		}
-		if n, err := l.CompressedSize(r); err != nil || n != large.Bytes {
-			t.Errorf("CompressedSize: got %d, error %v, want %d", n, err, large.Bytes)
+		if _, n, err := l.ResultSize(r); err != nil || n != large.Bytes {
+			t.Errorf("ResultSize: got %d, error %v, want %d", n, err, large.Bytes)
 		}
 		r.Stdout = strings.Repeat("x", 16_000_000) // compresses to nothing
 		if err := l.Finish(t.Context(), "a", c.Fence, r); err != nil {

@@ -55,12 +55,8 @@ func newLoad(t *testing.T) measure {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return func(r job.Result) (float64, error) {
-		doc, err := job.EncodeResult(r)
-		if err != nil {
-			return 0, err
-		}
-		n, err := l.CompressedSize(r)
-		return max(float64(len(doc))/(64*space), float64(n)/space), err
+		raw, stored, err := l.ResultSize(r)
+		return max(float64(raw)/(64*space), float64(stored)/space), err
 	}
 }
 

@@ -32,9 +32,9 @@ type Ledger interface {
 	Bury(ctx context.Context, id string, fence int64, class, message string, r job.Result) error
 	// Release gives a job back for another attempt.
 	Release(ctx context.Context, id string, fence int64, reason string) error
-	// CompressedSize is the size of a result in Redis.
-	CompressedSize(r job.Result) (int64, error)
-	// MaxResultBytes is the largest CompressedSize that is stored.
+	// ResultSize is the size of a result as a document and as it is stored.
+	ResultSize(r job.Result) (raw, stored int64, err error)
+	// MaxResultBytes is the largest result that is stored.
 	MaxResultBytes() int64
 }
 

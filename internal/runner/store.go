@@ -104,18 +104,8 @@ func (a *attempt) store(ctx context.Context, r job.Result, put func(context.Cont
 
 // load measures a result against both bounds on its size.
 func (a *attempt) load(r job.Result) (float64, error) {
-	doc, err := job.EncodeResult(r)
-	if err != nil {
-		return 0, err
-	}
-	if raw := float64(len(doc)) / job.MaxResultBytes; raw > 1 {
-		return raw, nil
-	}
-	n, err := a.ledger.CompressedSize(r)
-	if err != nil {
-		return 0, err
-	}
-	return float64(n) / float64(a.ledger.MaxResultBytes()), nil
+	raw, stored, err := a.ledger.ResultSize(r)
+	return max(float64(raw)/job.MaxResultBytes, float64(stored)/float64(a.ledger.MaxResultBytes())), err
 }
 
 // persist repeats op while the ledger cannot be reached, for StoreTimeout. It goes on when ctx has ended: the work is done,
