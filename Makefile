@@ -71,6 +71,16 @@ bench: setup ## Measure a fleet beside bare Python, Docker and asynq; the last l
 bench-quick: build ## The same with fewer repetitions, in under 50 s
 	@go run ./deploy/bench -quick -image $(IMAGE)
 
+.PHONY: attack
+attack: setup ## Every attack under runc, gVisor and crun; table in docs/security-report.md
+	@deploy/setup/gvisor.sh || true
+	@deploy/setup/crun.sh || true
+	@deploy/setup/attack.sh
+
+.PHONY: gvisor
+gvisor: ## Build gVisor's runsc and make it known to the engine, for --runtime runsc
+	@deploy/setup/gvisor.sh
+
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what we use (needs vuln.go.dev)
 	@go tool govulncheck ./...

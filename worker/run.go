@@ -20,6 +20,7 @@ import (
 	"github.com/execra/tracefleet/internal/reconcile"
 	"github.com/execra/tracefleet/internal/runner"
 	"github.com/execra/tracefleet/internal/sandbox/budget"
+	"github.com/execra/tracefleet/internal/sandbox/canary"
 	"github.com/execra/tracefleet/internal/sandbox/docker"
 	"github.com/execra/tracefleet/internal/sandbox/pool"
 )
@@ -98,7 +99,11 @@ func (s *session) work(p parts) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := runner.New(book, launcher, runner.Config{
+	guard, err := s.guard(launcher, p)
+	if err != nil {
+		return err
+	}
+	jobs, err := runner.New(book, guard, runner.Config{
 		Worker: s.workerName(), Maxima: p.maxima, Metrics: runner.NewMetrics(p.metrics), Log: p.log,
 	})
 	if err != nil {
@@ -116,12 +121,13 @@ func (s *session) work(p parts) error {
 	if err != nil {
 		return err
 	}
-	checks, err := readiness(p.redis.client, p.engine, s.concurrency())
+	checks, err := readiness(p.redis.client, p.engine, guard, s.concurrency())
 	if err != nil {
 		return err
 	}
 	beside := []part{
 		sandboxes.Run,
+		guard.Run,
 		reconciler.Run,
 		watch.run,
 		p.redis.run,
@@ -144,7 +150,7 @@ func (s *session) work(p parts) error {
 const checkTimeout = 5 * time.Second
 
 // readiness says when this worker can take jobs.
-func readiness(rdb redis.UniversalClient, engine *docker.Engine, slots int) (*ops.Checks, error) {
+func readiness(rdb redis.UniversalClient, engine *docker.Engine, guard *canary.Guard, slots int) (*ops.Checks, error) {
 	checks := &ops.Checks{}
 	return checks, errors.Join(
 		checks.Add("redis", checkTimeout, func(ctx context.Context) error { return rdb.Ping(ctx).Err() }),
@@ -152,6 +158,7 @@ func readiness(rdb redis.UniversalClient, engine *docker.Engine, slots int) (*op
 			_, err := engine.Remaining(ctx)
 			return err
 		}),
+		checks.Add("canary", checkTimeout, func(context.Context) error { return guard.Fault() }),
 		checks.Add("slots", checkTimeout, func(context.Context) error {
 			if n := engine.Quarantined(); n >= slots {
 				return fmt.Errorf("%d sandboxes could not be proven gone and take all %d slots; look at the engine", n, slots)

@@ -103,7 +103,7 @@ func layers() []Layer {
 		},
 		{
 			Name: "adapters", Packages: []string{
-				"internal/sandbox/docker", "internal/sandbox/pool", "internal/sandbox/budget", "internal/sandbox/fake", "internal/sandbox/sandboxtest",
+				"internal/sandbox/docker", "internal/sandbox/pool", "internal/sandbox/budget", "internal/sandbox/canary", "internal/sandbox/fake", "internal/sandbox/sandboxtest",
 				"internal/queue", "internal/ledger", "internal/session", "internal/render", "internal/redistest",
 			},
 			Reason: "an adapter knows one outside system; what joins two of them belongs above",
@@ -119,7 +119,7 @@ func layers() []Layer {
 			Reason: "the HTTP API serves what the layer below does; its parts do not know each other",
 		},
 		{
-			Name: "commands", Packages: []string{"worker", "enqueuer", "sandbox-image/supervisor", "deploy/setup/testcount", "deploy/setup/addruntime", "deploy/bench"},
+			Name: "commands", Packages: []string{"worker", "enqueuer", "sandbox-image/supervisor", "deploy/setup/testcount", "deploy/setup/addruntime", "deploy/setup/attackreport", "deploy/bench"},
 			Reason: "main packages wire things up; nobody imports them",
 		},
 		{

@@ -18,6 +18,8 @@ import (
 var (
 	image   = flag.String("image", "tracefleet/sandbox:latest", "sandbox image that the workers use")
 	runtime = flag.String("runtime", "", "OCI runtime that the workers use; the engine's default when empty")
+	// What became of each attack, for make attack.
+	reportFile = flag.String("report", "", "file to write what became of each attack to")
 )
 
 // needSetup ends every message about something that is missing on the machine.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,9 @@ func TestLoad(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("job (-want +got):\n%s", d)
+	}
+	if got := s.Under("runsc").Want.Statuses(); !slices.Equal(got, []string{"memory_limit"}) {
+		t.Errorf("got statuses %v, want memory_limit", got)
 	}
 	for runtime, status := range map[string]string{"": "ok", "runc": "ok", "runsc": "memory_limit"} {
 		if got := s.Under(runtime).Compare([]byte(`{"status":"` + status + `"}`)); len(got) != 0 {

@@ -152,6 +152,16 @@ func takeOrder(fields map[string]json.RawMessage) (inOrder bool, err error) {
 	return inOrder, nil
 }
 
+// Statuses are the statuses that a result may have.
+func (w Want) Statuses() []string {
+	for _, c := range w.checks {
+		if s, ok := c.(status); ok {
+			return s.allowed
+		}
+	}
+	return nil
+}
+
 // Compare returns how a result document differs. files are the program's own
 // files; frames of others are left out of traceback_lines.
 func (w Want) Compare(files map[string]string, document []byte) []Difference {

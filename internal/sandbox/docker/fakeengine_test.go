@@ -182,6 +182,15 @@ func (f *fakeEngine) handler() http.Handler {
 	handle("GET /v1.41/info", opInfo, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, goodInfo()) })
 	handle("GET /v1.41/images/{name...}", opInspectImage, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, goodImage()) })
 	handle("GET /v1.41/containers/json", opList, f.list)
+	// Nothing happens until the engine goes, unless a test says otherwise.
+	handle("GET /v1.41/events", opWatch, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		select {
+		case <-f.hung:
+		case <-r.Context().Done():
+		}
+	})
 	handle("POST /v1.41/containers/create", opCreate, f.create)
 	handle("POST /v1.41/containers/{name}/attach", opAttach, f.with(f.attach))
 	handle("POST /v1.41/containers/{name}/wait", opWait, f.with(f.wait))

@@ -68,6 +68,7 @@ type operation string
 
 const (
 	opPing         operation = "ping"
+	opWatch        operation = "watch"
 	opInfo         operation = "info"
 	opInspectImage operation = "inspect image"
 	opCreate       operation = "create container"
@@ -85,7 +86,7 @@ const (
 func (op operation) label() string { return strings.ReplaceAll(string(op), " ", "_") }
 
 var operations = []operation{
-	opPing, opInfo, opInspectImage, opCreate, opAttach, opWait, opStart, opUpdate, opInspect, opKill, opRemove, opList,
+	opPing, opInfo, opInspectImage, opCreate, opAttach, opWait, opStart, opUpdate, opInspect, opKill, opRemove, opList, opWatch,
 }
 
 // failed counts a request that failed.
