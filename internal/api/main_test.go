@@ -259,14 +259,14 @@ func resultOf(id string) job.Result {
 // eventually polls until ok, and fails with what was seen last.
 func eventually(t *testing.T, what string, ok func() (bool, any)) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		good, last := ok()
 		if good {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after 20 s; last: %v", what, last)
+			t.Fatalf("%s: not after a minute; last: %v", what, last)
 		}
 		select {
 		case <-t.Context().Done():
