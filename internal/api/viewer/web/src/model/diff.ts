@@ -25,6 +25,7 @@ export function firstDifference(a: Run, b: Run): Difference {
   let i = 0;
   let j = 0;
   for (;;) {
+    if (a.gaps.some((g) => g.before === i) || b.gaps.some((g) => g.before === j)) return atGap(a, i, j);
     while (i < a.length && lines.onlyInA(i)) note(a, i++, pending);
     while (j < b.length && lines.onlyInB(j)) note(b, j++, pending);
     if (i >= a.length || j >= b.length) return atEnd(a, b, i, j);
@@ -59,6 +60,14 @@ function differing(a: Run, b: Run, i: number, j: number, pending: Set<string>): 
   if ("value" in ea && "value" in eb) add("the returned value", a.text(ea.value, i, TEXT_LIMIT), b.text(eb.value, j, TEXT_LIMIT));
   if (ea.exception && eb.exception) add("the exception", exceptionLine(ea.exception), exceptionLine(eb.exception));
   return values;
+}
+
+/** Across a gap nobody knows what ran. */
+function atGap(a: Run, i: number, j: number): Difference {
+  return {
+    kind: "end", a: Math.max(0, i - 1), b: Math.max(0, j - 1), values: [],
+    sentence: `The runs are the same up to here, where events are missing from ${a.gaps.some((g) => g.before === i) ? "this run's" : "the other's"} recording.`,
+  };
 }
 
 function atEnd(a: Run, b: Run, i: number, j: number): Difference {

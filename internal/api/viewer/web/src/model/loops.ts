@@ -19,6 +19,8 @@ export interface Passes {
   frame: Frame;
   passes: Pass[];
   columns: string[];
+  /** True when passes before these are missing from the recording. */
+  afterGap: boolean;
 }
 
 const MAX_COLUMNS = 8;
@@ -28,7 +30,9 @@ export function passesOf(run: Run, syntax: Syntax, loop: Loop, frame: Frame, ste
   const executions = split(run, loop, frame);
   const passes = executions.findLast((e) => (e[0]?.from ?? Infinity) <= step) ?? executions[0];
   if (!passes || passes.length === 0) return null;
-  return { loop, frame, passes, columns: columnsOf(run, syntax, loop, frame, passes) };
+  const first = passes[0]?.from ?? 0;
+  const afterGap = run.gapBetween(run.previousInFrame(first), first) !== undefined;
+  return { loop, frame, passes, afterGap, columns: columnsOf(run, syntax, loop, frame, passes) };
 }
 
 /** The passes of every execution of the loop in a frame. */
@@ -44,8 +48,16 @@ function split(run: Run, loop: Loop, frame: Frame): Pass[][] {
     head = -1;
   };
   let body = false;
+  let before = -1;
   for (const step of frame.steps) {
     const event = run.event(step);
+    if (before >= 0 && run.gapBetween(before, step)) {
+      close(before, true, body);
+      if (current.length > 0) executions.push(current);
+      current = [];
+      body = false;
+    }
+    before = step;
     if (event.event === "exception") {
       if (head >= 0) body = true;
       continue;

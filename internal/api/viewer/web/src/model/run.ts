@@ -23,6 +23,8 @@ export interface Frame {
   children: Frame[];
   /** Its events, as steps. */
   steps: number[];
+  /** Those of its steps at which its variables were looked at. */
+  looks: number[];
   /** What each of its variables was, in the order of their first appearance. */
   vars: Map<string, Change[]>;
 }
@@ -120,7 +122,7 @@ export class Run {
         const func = functions.get(event.func) ?? NO_FUNCTION;
         frame = {
           id: event.frame, func, path: paths.get(func.file) ?? "?", thread: event.thread,
-          parent: below?.frame ?? null, children: [], steps: [], vars: new Map(),
+          parent: below?.frame ?? null, children: [], steps: [], looks: [], vars: new Map(),
         };
         this.frames.set(frame.id, frame);
         (frame.parent?.children ?? this.roots).push(frame);
@@ -134,6 +136,7 @@ export class Run {
       last.set(event.thread, step);
       this.positions.push(frame.steps.length);
       frame.steps.push(step);
+      if (!event.unseen) frame.looks.push(step);
       for (const [name, value] of event.vars ?? []) push(frame.vars, name, { step, value });
       for (const [ref, value] of event.heap ?? []) push(this.heap, ref, { step, value });
       if (event.out) out = step;
@@ -186,16 +189,36 @@ export class Run {
     return { get: (ref) => this.objectChange(ref, step)?.value };
   }
 
+  /** The first step after the last gap before a step. What was known before a gap may no longer hold after it. */
+  private since(step: number): number {
+    return this.gaps.reduce((since, gap) => (gap.before <= step ? Math.max(since, gap.before) : since), 0);
+  }
+
+  /** The last step at which the variables of a frame were looked at, -1 when that was before a gap. */
+  lookedAt(frame: Frame, step: number): number {
+    const look = frame.looks[lastAtMost(frame.looks, step, (s) => s)] ?? -1;
+    return look >= this.since(step) || this.ended(frame, step) ? look : -1;
+  }
+
+  /** Tells whether a frame had ended before a step; its variables stay what they were. */
+  private ended(frame: Frame, step: number): boolean {
+    const last = frame.steps.at(-1) ?? 0;
+    return last < step && ["return", "unwind"].includes(this.event(last).event);
+  }
+
   /** The change that made the object ref what it is at a step. */
   objectChange(ref: number, step: number): Change | undefined {
-    const changes = this.heap.get(ref);
-    return changes?.[lastAtMost(changes, step, (c) => c.step)];
+    return this.changeAt(this.heap.get(ref), step, this.since(step));
   }
 
   /** The change that made a variable what it is at a step. */
   varChange(frame: Frame, name: string, step: number): Change | undefined {
-    const changes = frame.vars.get(name);
-    return changes?.[lastAtMost(changes, step, (c) => c.step)];
+    return this.changeAt(frame.vars.get(name), step, this.ended(frame, step) ? 0 : this.since(step));
+  }
+
+  private changeAt(changes: Change[] | undefined, step: number, since: number): Change | undefined {
+    const change = changes?.[lastAtMost(changes, step, (c) => c.step)];
+    return change && change.step >= since ? change : undefined;
   }
 
   /** The variables of a frame at a step. */

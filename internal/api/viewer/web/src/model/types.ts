@@ -28,6 +28,8 @@ export interface TraceEvent {
   value?: Value;
   exception?: { type: string; message: string };
   out?: [number, number];
+  /** True when variables were not looked at: nothing is known of their changes. */
+  unseen?: boolean;
 }
 
 export interface TraceFunction {

@@ -79,7 +79,10 @@ export function why(run: Run, syntaxOf: SyntaxOf, at: Place): Cause | null {
   };
   if (mutated) findMutation(run, cause, object.ref);
   else findAssignment(run, cause);
-  if (!mutated && cause.made >= 0) lookElsewhere(run, syntaxOf, cause);
+  if (!mutated && cause.made >= 0) {
+    lookBack(run, syntaxOf, cause);
+    lookElsewhere(run, syntaxOf, cause);
+  }
   if (cause.made >= 0) explain(run, syntaxOf, cause, mutated);
   if (!mutated) cause.again = assignedAgain(run, syntaxOf, cause);
   return cause;
@@ -122,6 +125,22 @@ function findAssignment(run: Run, cause: Cause): void {
   }
   cause.made = caller;
   cause.frame = run.frameAt(caller);
+}
+
+/**
+ * Between two looks at a frame any of its lines may have made the change: the last one that
+ * assigns the name is the likeliest, and certain if it is the only one.
+ */
+function lookBack(run: Run, syntaxOf: SyntaxOf, cause: Cause): void {
+  const { frame, name } = cause.subject;
+  if (cause.frame !== frame) return;
+  const look = run.lookedAt(frame, cause.made);
+  if (look === cause.made) return;
+  const between = frame.steps.filter((s) => s >= look && s <= cause.made && run.event(s).event === "line");
+  const syntax = syntaxOf(frame.path);
+  const writers = between.filter((s) => syntax?.statementAt(run.event(s).line)?.writes.includes(name));
+  cause.made = writers.at(-1) ?? cause.made;
+  cause.sure = writers.length === 1;
 }
 
 /**

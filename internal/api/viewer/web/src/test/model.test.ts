@@ -52,6 +52,27 @@ test("after a gap the stack is what is known of it, and a gap is a cause of its 
   equal(why(run, syntaxOf(run), { frame: run.frameAt(5), name: "x", step: 5 })?.end, "It changed where events are missing.");
 });
 
+test("after a gap only what was looked at is known", () => {
+  const run = madeRun("x = 1\ny = 2\nx = 3\nprint(x)\n", [MODULE, { name: "f" }], [
+    ["call", 1, 1], ["line", 1, 2, { vars: { x: 1 } }], ["line", 1, 2, { unseen: true }], ["line", 1, 3, { unseen: true }], ["line", 1, 4, { vars: { x: 3, y: 2 } }],
+  ], {}, [{ after_seq: 2, skipped: 5, cause: "event_limit" }]);
+  const frame = run.frameAt(0);
+  equal([run.lookedAt(frame, 1), run.lookedAt(frame, 3), run.lookedAt(frame, 4)], [1, -1, 4]);
+  equal([...run.variables(frame, 3)], []);
+  equal([...run.variables(frame, 4)], [["x", 3], ["y", 2]]);
+});
+
+test("between looks the line that assigns is named", () => {
+  const run = madeRun("x = 1\ny = 2\nx = 3\nprint(x)\n", [MODULE], [
+    ["call", 1, 1], ["line", 1, 1, { vars: {} }], ["line", 1, 2, { unseen: true }], ["line", 1, 3, { unseen: true }], ["line", 1, 4, { vars: { x: 3, y: 2 } }],
+  ]);
+  const at = (name: string) => {
+    const cause = why(run, syntaxOf(run), { frame: run.frameAt(0), name, step: 4 });
+    return [cause?.line, cause?.sure];
+  };
+  equal([at("x"), at("y")], [[3, false], [2, true]]);
+});
+
 test("a run opens at its failure", async () => {
   const run = await recorded("two_files");
   equal(run.event(run.opening()).event, "exception");

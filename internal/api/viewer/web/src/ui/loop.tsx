@@ -10,7 +10,7 @@ export function LoopTable() {
   const { run } = view;
   const table = currentLoop(view);
   if (!table) return <p class="quiet pad">No loop around this line, nor before it in this call. {run.sources.size === 0 && "Without the source, loops are not known."}</p>;
-  const { loop, passes, columns, frame } = table;
+  const { loop, passes, columns, frame, afterGap } = table;
   const at = passAt(passes, view.step.value);
   const counted = run.result.summary?.loops?.find((l) => l.file === frame.path && l.line === loop.line)?.iterations ?? 0;
   return (
@@ -19,6 +19,7 @@ export function LoopTable() {
         <code class="quote inline">{clean(loop.text)}</code>{" "}
         <span class="quiet">
           {clean(frame.path)}:{loop.line} · {count(passes.length, "pass")} {counted > passes.length ? `of ${number(counted)} counted in the whole run` : "in this call"}
+          {afterGap && ", numbered from the gap on"}
         </span>
       </p>
       <div class="scroll-x">

@@ -231,7 +231,7 @@ class LineList {
         const at = frame.steps[i] ?? 0;
         if (at > step) continue;
         const line = run.event(at).line;
-        if (!notes.has(line)) notes.set(line, next >= 0 ? this.changes(next) : "");
+        if (!notes.has(line)) notes.set(line, next >= 0 && !run.gapBetween(at, next) ? this.changes(next) : "");
         next = at;
       }
       const event = run.event(step);

@@ -71,8 +71,11 @@ function isDefinition(value: Value, entry: Value | undefined): boolean {
 function Rows({ frame, step, shared, only }: { frame: Frame; step: number; shared: Set<number>; only?: string[] | undefined }) {
   const view = useView();
   const { run } = view;
-  const changed = run.frameAt(step) === frame ? new Set(run.changed(step)) : new Set<string>();
-  const before = run.frameAt(step) === frame ? run.previousInFrame(step) : -1;
+  const here = run.frameAt(step) === frame;
+  const before = here ? run.previousInFrame(step) : -1;
+  // After a gap everything is told anew, changed or not.
+  const changed = new Set(here && !(before >= 0 && run.gapBetween(before, step)) ? run.changed(step) : []);
+  const look = run.lookedAt(frame, step);
   const was = before >= 0 ? run.variables(frame, before) : new Map<string, Value>();
   const objects = run.objects(step);
   const rows = [...run.variables(frame, step)].filter(([name, value]) => {
@@ -81,8 +84,11 @@ function Rows({ frame, step, shared, only }: { frame: Frame; step: number; share
     return view.definitions.value || !isDefinition(value, objects.get(refOf(value)));
   });
   const gone = only || !changed.size ? [] : [...changed].filter((name) => was.has(name) && !run.variables(frame, step).has(name));
+  if (look < 0) return <p class="quiet">Not looked at since the gap: what they were before may no longer hold.</p>;
   if (rows.length === 0 && gone.length === 0) return <p class="quiet">{view.onlyChanged.value ? "Nothing changed here." : "None yet."}</p>;
   return (
+    <>
+    {look < run.lastIn(frame, step) && <p class="quiet">As of {stepWords(look)}; not looked at since.</p>}
     <table class="vars">
       <thead class="sr">
         <tr>
@@ -121,6 +127,7 @@ function Rows({ frame, step, shared, only }: { frame: Frame; step: number; share
         ))}
       </tbody>
     </table>
+    </>
   );
 }
 
