@@ -93,21 +93,31 @@ func (g group) watch(stop, parts context.Context, drain func()) {
 // reaper removes what dead workers left on an engine.
 type reaper interface {
 	Reap(ctx context.Context) (n int, err error)
+	// Quarantined is how many sandboxes could not be proven gone. Each takes a slot.
+	Quarantined() int
 }
 
-// reapEvery is how often leftovers are looked for.
-const reapEvery = 30 * time.Second
+// reapEvery is how often leftovers are looked for; reapAgain is how often while some take slots: an engine that
+// was away comes back at any moment.
+const (
+	reapEvery = 30 * time.Second
+	reapAgain = 3 * time.Second
+)
 
 // reap looks for leftovers until ctx ends. A failure is no reason to stop: the next look may succeed.
 func reap(ctx context.Context, engine reaper, log *zap.Logger) error {
-	ticker := time.NewTicker(reapEvery)
+	ticker := time.NewTicker(reapAgain)
 	defer ticker.Stop()
-	for {
+	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
+		if engine.Quarantined() == 0 && time.Since(last) < reapEvery {
+			continue
+		}
+		last = time.Now()
 		if n, err := engine.Reap(ctx); err != nil && ctx.Err() == nil {
 			log.Warn("remove what dead workers left", zap.Error(err))
 		} else if n > 0 {

@@ -175,7 +175,10 @@ func TestPartsOutliveTheDrain(t *testing.T) {
 }
 
 // failingReaper counts its calls.
-type failingReaper struct{ calls int }
+type failingReaper struct{ calls, quarantined int }
+
+// Quarantined is how many sandboxes wait for the reaper.
+func (r *failingReaper) Quarantined() int { return r.quarantined }
 
 // Reap fails, which must not end the loop.
 func (r *failingReaper) Reap(context.Context) (int, error) {
@@ -185,15 +188,26 @@ func (r *failingReaper) Reap(context.Context) (int, error) {
 
 func TestReapGoesOn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*reapEvery+time.Second)
-		defer cancel()
-		engine := &failingReaper{}
-		if err := reap(ctx, engine, zap.NewNop()); err != nil {
-			t.Errorf("got %v, want nil", err)
-		}
-		if engine.calls != 3 {
-			t.Errorf("got %d looks in three periods, want 3", engine.calls)
-		}
-	})
+	for name, c := range map[string]struct {
+		engine failingReaper
+		want   int
+	}{
+		"nothing is known to be left": {failingReaper{}, 3},
+		"a sandbox in quarantine":     {failingReaper{quarantined: 1}, 3 * int(reapEvery/reapAgain)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 3*reapEvery+time.Second)
+				defer cancel()
+				engine := c.engine
+				if err := reap(ctx, &engine, zap.NewNop()); err != nil {
+					t.Errorf("got %v, want nil", err)
+				}
+				if engine.calls != c.want {
+					t.Errorf("got %d looks in three periods, want %d", engine.calls, c.want)
+				}
+			})
+		})
+	}
 }

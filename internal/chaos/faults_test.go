@@ -27,7 +27,7 @@ func faults() []fault {
 		{"restart-redis", 4 * time.Second, (*controller).restartRedis},
 		{"cut-redis", 7 * time.Second, (*controller).cutRedis},
 		{"fill-redis", 5 * time.Second, (*controller).fillRedis},
-		{"kill-engine", 6 * time.Second, (*controller).killEngine},
+		{"kill-engine", *engineDown/2 + 2*time.Second, (*controller).killEngine},
 		{"stop-engine", *engineStop, (*controller).stopEngine},
 		{"kill-containers", 3 * time.Second, (*controller).killContainers},
 		{"roll-workers", 8 * time.Second, (*controller).rollWorkers},
@@ -115,7 +115,7 @@ func (c *controller) fillRedis() string {
 }
 
 func (c *controller) killEngine() string {
-	down := c.between(500*time.Millisecond, 8*time.Second)
+	down := c.between(*engineDown/16, *engineDown)
 	c.engine.kill()
 	pause(c.ctx, down)
 	c.engine.start()

@@ -23,6 +23,7 @@ var (
 	// A worker that stands still for longer than 10 s loses its claims.
 	workerStop = flag.Duration("worker-stop", 14*time.Second, "how long a worker stands still")
 	engineStop = flag.Duration("engine-stop", 6*time.Second, "how long the engine stands still")
+	engineDown = flag.Duration("engine-down", 8*time.Second, "how long the engine is away after it was killed, at most")
 	image      = flag.String("image", "tracefleet/sandbox:latest", "sandbox image, which the engine of the machine has")
 	only       = flag.String("only", "", "the name of one fault: no other happens")
 )

@@ -43,7 +43,7 @@ type Config struct {
 	// from the job. Default 50 milliseconds; negative means not at all.
 	Quiet time.Duration
 	// MinBackoff and MaxBackoff bound the pause after a failed launch, which
-	// doubles with each further failure. Defaults 250 milliseconds and 30 seconds.
+	// doubles with each further failure. Defaults 250 milliseconds and 5 seconds: an attempt costs little, and jobs wait.
 	MinBackoff time.Duration
 	MaxBackoff time.Duration
 	// MinRetry and MaxRetry bound the pause before Close is tried again on a
@@ -67,7 +67,7 @@ func (c Config) WithDefaults() Config {
 	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, 2*time.Minute)
 	c.Quiet = cmp.Or(c.Quiet, 50*time.Millisecond)
 	c.MinBackoff = cmp.Or(c.MinBackoff, 250*time.Millisecond)
-	c.MaxBackoff = cmp.Or(c.MaxBackoff, 30*time.Second)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, 5*time.Second)
 	c.MinRetry = cmp.Or(c.MinRetry, 5*time.Second)
 	c.MaxRetry = cmp.Or(c.MaxRetry, 5*time.Minute)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
