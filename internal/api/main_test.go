@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -23,7 +22,6 @@ import (
 	"github.com/execra/tracefleet/internal/redistest"
 	"github.com/execra/tracefleet/internal/session"
 	"github.com/execra/tracefleet/internal/trace"
-	"github.com/execra/tracefleet/internal/webhook"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -274,21 +272,6 @@ func eventually(t *testing.T, what string, ok func() (bool, any)) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-// hooked adds webhooks that may go to this machine.
-func hooked(f *fixture, cfg *Config) *webhook.Store {
-	store := webhook.NewStore(f.rdb)
-	cfg.Hooks, cfg.Targets = store, webhook.Targets{Private: []string{"127.0.0.1"}}
-	return store
-}
-
-func compact(s string) string {
-	var b bytes.Buffer
-	if json.Compact(&b, []byte(s)) != nil {
-		return s
-	}
-	return b.String()
 }
 
 // ping asks Redis whether it is there.
