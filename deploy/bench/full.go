@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -31,8 +30,8 @@ func (b *bench) full(ctx context.Context) error {
 			}); err != nil {
 				return fmt.Errorf("(c) with %d at once: %w", slots, err)
 			}
-			// The stock was made before: what it saves is left out of the measurement, and there are always jobs waiting.
-			if err := jobs.turn(ctx, 3*slots+2, 2*slots, b.plan.Turn, func(ctx context.Context) error {
+			// The stock was made before: the jobs that it served are left out. There are always jobs that wait.
+			if err := jobs.turn(ctx, slots+2, slots+1, b.plan.Turn, func(ctx context.Context) error {
 				_, err := f.client.answer(ctx)
 				return err
 			}); err != nil {
@@ -63,48 +62,47 @@ func (m *meter) each(d time.Duration) float64 {
 	return round(float64(d.Microseconds()) / float64(max(m.count, 1)))
 }
 
-// turn does something by so many at once for d. The first skip ends start the clock, the last end stops it.
+// turn does something by so many at once for d, and for as many more as at once. The first skip ends start the clock. Those
+// that end after the time is over do not count: they run beside fewer and fewer others.
 func (m *meter) turn(ctx context.Context, atOnce, skip int, d time.Duration, do func(context.Context) error) error {
 	var (
-		wg          sync.WaitGroup
-		mu          sync.Mutex
-		ends        []time.Time
-		errs        []error
-		stop, until = false, time.Time{}
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		ends  []time.Time
+		first error
+		over  bool
 	)
+	end := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
+		now := time.Now()
+		ends = append(ends, now)
+		if err != nil {
+			first = err
+		}
+		over = err != nil || len(ends) >= skip+atOnce && now.Sub(ends[skip-1]) >= d
+	}
+	going := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return !over
+	}
 	for range atOnce {
 		wg.Go(func() {
-			for {
-				mu.Lock()
-				over := stop || !until.IsZero() && time.Now().After(until)
-				mu.Unlock()
-				if over {
-					return
-				}
-				err := do(ctx)
-				mu.Lock()
-				if err != nil {
-					errs, stop = append(errs, err), true
-				}
-				ends = append(ends, time.Now())
-				if len(ends) == skip {
-					until = time.Now().Add(d)
-				}
-				mu.Unlock()
+			for going() {
+				end(do(ctx))
 			}
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
+	if first != nil {
+		return first
 	}
-	// Those that end after the time is over run beside fewer and fewer others.
-	counted := ends[skip-1:]
-	for len(counted) > 1 && counted[len(counted)-1].After(until) {
-		counted = counted[:len(counted)-1]
-	}
-	m.count += len(counted) - 1
-	m.took += counted[len(counted)-1].Sub(counted[0])
+	m.count += len(ends) - skip
+	m.took += ends[len(ends)-1].Sub(ends[skip-1])
 	return nil
 }
 

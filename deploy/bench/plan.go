@@ -30,7 +30,7 @@ func fullPlan() plan {
 // quickPlan takes under 50 s.
 func quickPlan() plan {
 	return plan{
-		Name: "quick", QueueJobs: 5000, QueueTurns: 2, IdleRounds: 15, ContainerEvery: 5,
-		Slots: []int{1, 2, 4, 8}, Turns: 1, Turn: 1800 * time.Millisecond, MemoryJobs: 20, MemoryLooks: 2,
+		Name: "quick", QueueJobs: 5000, QueueTurns: 2, IdleRounds: 12, ContainerEvery: 4,
+		Slots: []int{1, 2, 4, 8}, Turns: 1, Turn: time.Second, MemoryJobs: 16, MemoryLooks: 2,
 	}
 }

@@ -99,7 +99,7 @@ func (r *report) steps(steps []step) {
 }
 
 func (r *report) full(slots int, loop, fleet float64) {
-	r.Full = append(r.Full, rates{Slots: slots, Loop: round(loop), Fleet: round(fleet), Ratio: round(fleet / loop)})
+	r.Full = append(r.Full, rates{Slots: slots, Loop: round(loop), Fleet: round(fleet), Ratio: round(fleet / max(loop, 0.001))})
 }
 
 func (r *report) queue(enqueue, submit, tasks, jobs meter) {
