@@ -20,6 +20,8 @@
 // # Sandboxes
 //
 // A sandbox is closed from the moment its run has ended, beside the storing of the result, and Handle
-// returns when both are done: so a sandbox counts as a delivery under way until it is proven gone. One in
-// quarantine is left to its launcher, which goes on trying and counts it.
+// returns when both are done. What Close waits for is the launcher's matter: over the engine alone it is the proof
+// that the sandbox is gone; a pool removes in the background. There the sandbox keeps its slot in the pool and its share
+// of the memory budget, not its delivery, until it is proven gone. One in quarantine is left to the launcher, which goes on
+// trying and counts it.
 package runner

@@ -1,6 +1,10 @@
 // Package budget bounds the sum of the memory limits of all sandboxes that run jobs by
 // what the host has, over any Launcher. A slot alone says nothing of size: four jobs of 4 GiB do not fit
 // into a host that runs forty of 256 MiB.
+//
+// It stands above a pool. Sandboxes that wait there are not counted: nothing runs in them but an idle interpreter, which
+// uses a small part of its limit, and OfHost leaves room for those. One that has had a job is counted until it is proven gone,
+// also when its Close does not wait for that (see Closer).
 package budget
 
 import (
@@ -21,6 +25,13 @@ var (
 	_ sandbox.Launcher = (*Launcher)(nil)
 	_ sandbox.Sandbox  = (*box)(nil)
 )
+
+// A Closer is a sandbox whose Close returns before it is gone.
+type Closer interface {
+	// CloseThen is Close, and calls then once: with nil when the sandbox is proven gone, with an error that matches
+	// sandbox.ErrQuarantined when it is in quarantine. then does not block.
+	CloseThen(then func(err error))
+}
 
 // lookEvery is how often a launch that waits looks whether quarantine has ended.
 const lookEvery = time.Second
@@ -139,7 +150,7 @@ func (l *Launcher) note(n int64) {
 	l.cfg.Metrics.used.Set(float64(l.used))
 }
 
-// box gives its memory back when it is closed.
+// box gives its memory back when it is gone.
 type box struct {
 	sandbox.Sandbox
 	l     *Launcher
@@ -149,6 +160,10 @@ type box struct {
 
 // Close closes the sandbox.
 func (b *box) Close() error {
+	if c, ok := b.Sandbox.(Closer); ok {
+		b.once.Do(func() { c.CloseThen(func(err error) { b.l.release(b.bytes, err) }) })
+		return nil
+	}
 	err := b.Sandbox.Close()
 	b.once.Do(func() { b.l.release(b.bytes, err) })
 	return err

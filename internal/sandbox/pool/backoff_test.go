@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/sandbox"
 	"github.com/execra/tracefleet/internal/sandbox/pool"
 )
 
@@ -81,8 +82,8 @@ func TestLongWaitTellsWhatTheEngineSaid(t *testing.T) {
 		f := setup(t, e, pool.Config{MinBackoff: time.Hour, MaxBackoff: time.Hour})
 		await(time.Minute)
 		_, err := f.Launch(t.Context(), job.DefaultLimits())
-		if !errors.Is(err, pool.ErrNoSandbox) || !errors.Is(err, errEngine) {
-			t.Errorf("got %v, want ErrNoSandbox and the engine's error", err)
+		if !errors.Is(err, pool.ErrNoSandbox) || !errors.Is(err, errEngine) || errors.Is(err, sandbox.ErrNoRoom) {
+			t.Errorf("got %v, want ErrNoSandbox and the engine's error, not ErrNoRoom", err)
 		}
 		if want := "take sandbox: no sandbox came free within 1m0s: engine is down"; err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)

@@ -22,6 +22,18 @@ type unit struct {
 	// tries and retryAt belong to the quarantine.
 	tries   int
 	retryAt time.Time
+	// settled is true when the removal has ended as well as it will, with the error lost; then is told of it.
+	settled bool
+	lost    error
+	then    func(error)
+}
+
+// settle ends the removal.
+func (u *unit) settle(err error) {
+	u.settled, u.lost = true, err
+	if u.then != nil {
+		u.then(err)
+	}
 }
 
 // dead tells whether the sandbox is known to have died.
@@ -219,10 +231,14 @@ func (k *keeper) spoil(u *unit, reason string) {
 	k.discard(u, reason)
 }
 
-// returned removes a unit whose job is done.
-func (k *keeper) returned(u *unit) {
-	if _, ok := k.leased[u]; !ok {
-		return // killed at the end of the drain
+// returned removes a unit whose job is done. then, which may be nil, is told the end of the removal.
+func (k *keeper) returned(u *unit, then func(error)) {
+	u.then = then
+	if _, ok := k.leased[u]; !ok { // killed at the end of the drain
+		if u.settled && then != nil {
+			then(u.lost)
+		}
+		return
 	}
 	delete(k.leased, u)
 	k.remove(u)

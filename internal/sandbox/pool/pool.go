@@ -16,7 +16,8 @@ import (
 // ErrStopped is what Launch gives when the pool has stopped or is draining.
 var ErrStopped = errors.New("the pool of sandboxes has stopped")
 
-// ErrNoSandbox is what Launch gives when the job has waited Config.MaxWait.
+// ErrNoSandbox is what Launch gives when the job has waited Config.MaxWait. Unless the engine failed meanwhile the
+// error matches sandbox.ErrNoRoom as well: then the host is busy, and nothing is wrong.
 var ErrNoSandbox = errors.New("no sandbox came free")
 
 // errLaunchTimeout ends a launch after Config.LaunchTimeout.
@@ -128,6 +129,7 @@ func (p *Pool) Recycle() {
 // Close of the returned sandbox does not wait for its removal: that goes on in
 // the background, and the sandbox keeps its slot until it is proven. Close
 // therefore returns nil; a removal that fails is logged and counted by the pool.
+// Who counts something else by sandboxes calls CloseThen in place of Close.
 func (p *Pool) Launch(ctx context.Context, l job.Limits) (sandbox.Sandbox, error) {
 	began := time.Now()
 	box, how, err := p.take(ctx, l)
@@ -195,14 +197,17 @@ func (p *Pool) tell(message func(*keeper, time.Time)) {
 }
 
 // ended is the error of a wait that ctx has ended: it matches ctx's error and
-// its cause. For MaxWait it is ErrNoSandbox instead, with what the engine said last.
+// its cause. For MaxWait it is ErrNoSandbox instead. When time ran out it comes with what the engine said last, or
+// with sandbox.ErrNoRoom if the engine is well.
 func (p *Pool) ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	switch failure := p.failure.Load(); {
 	case errors.Is(cause, ErrNoSandbox) && failure != nil:
 		return fmt.Errorf("%w within %v: %w", cause, p.cfg.MaxWait, *failure)
 	case errors.Is(cause, ErrNoSandbox):
-		return fmt.Errorf("%w within %v", cause, p.cfg.MaxWait)
+		return fmt.Errorf("%w within %v: %w", cause, p.cfg.MaxWait, sandbox.ErrNoRoom)
+	case errors.Is(err, context.DeadlineExceeded) && failure == nil:
+		return fmt.Errorf("%w: %w: %w", sandbox.ErrNoRoom, err, cause)
 	case errors.Is(cause, err):
 		return cause
 	}
@@ -227,8 +232,16 @@ func (l *lease) Run(ctx context.Context, j job.Job) (sandbox.Outcome, error) {
 
 // Close gives the sandbox back to the pool, which removes it in the background.
 func (l *lease) Close() error {
-	if l.closed.CompareAndSwap(false, true) {
-		l.pool.tell(func(k *keeper, _ time.Time) { k.returned(l.unit) })
-	}
+	l.CloseThen(nil)
 	return nil
+}
+
+// CloseThen is Close, and calls then once when the removal has ended: with nil when it is proven, with an
+// error that matches sandbox.ErrQuarantined when a Warden has the sandbox in quarantine. Without a Warden that call
+// comes when a later Close has proven it. then must not block and must not call the pool. Only the first call of
+// Close or CloseThen counts, and after the end of Pool.Run nothing is called any more.
+func (l *lease) CloseThen(then func(err error)) {
+	if l.closed.CompareAndSwap(false, true) {
+		l.pool.tell(func(k *keeper, _ time.Time) { k.returned(l.unit, then) })
+	}
 }

@@ -408,11 +408,16 @@ func TestWaitIsBounded(t *testing.T) {
 		box, _ := f.take(job.DefaultLimits())
 		began := time.Now()
 		_, err := f.Launch(t.Context(), job.DefaultLimits())
-		if !errors.Is(err, pool.ErrNoSandbox) || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want ErrNoSandbox alone", err)
+		if !errors.Is(err, pool.ErrNoSandbox) || !errors.Is(err, sandbox.ErrNoRoom) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want ErrNoSandbox and ErrNoRoom alone", err)
 		}
 		if waited := time.Since(began); waited != 20*time.Second {
 			t.Errorf("waited %v", waited)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := f.Launch(ctx, job.DefaultLimits()); !errors.Is(err, sandbox.ErrNoRoom) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with less time: got %v, want ErrNoRoom and the context's error", err)
 		}
 		_ = box.Close()
 	})

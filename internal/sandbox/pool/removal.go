@@ -31,10 +31,13 @@ func (k *keeper) removed(u *unit, err error, now time.Time) {
 		if u.tries > 0 {
 			k.pool.log.Info("sandbox left quarantine", zap.Int("tries", u.tries))
 		}
+		u.settle(nil)
 		return
 	}
 	u.tries++
-	if k.warden == nil {
+	if k.warden != nil {
+		u.settle(err) // from here on it is the warden who knows
+	} else {
 		u.retryAt = now.Add(pause(u.tries, k.cfg.MinRetry, k.cfg.MaxRetry))
 		k.quarantined[u] = struct{}{}
 	}
