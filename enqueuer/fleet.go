@@ -33,7 +33,7 @@ func (s *session) connect(bounds ...admissionFlags) (*fleet, error) {
 	for _, b := range bounds {
 		admission = b.admission()
 	}
-	client, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis})
+	client, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis, PasswordFile: s.RedisPasswordFile})
 	if err != nil {
 		return nil, cli.Usagef("--redis: %w", err)
 	}

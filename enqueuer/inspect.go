@@ -129,7 +129,7 @@ func (*doctorCmd) Help() string {
 
 // Run carries the command out.
 func (c *doctorCmd) Run(s *session) error {
-	client, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis})
+	client, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis, PasswordFile: s.RedisPasswordFile})
 	if err != nil {
 		return cli.Usagef("--redis: %w", err)
 	}

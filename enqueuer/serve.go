@@ -87,7 +87,7 @@ func (c *serveCmd) Run(s *session) error {
 	}
 	defer fleet.close()
 	// asynqmon keeps its own connections: what it asks for can be slow, and must not hold up the API.
-	watched, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis, PoolSize: monitorPool})
+	watched, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis, PasswordFile: s.RedisPasswordFile, PoolSize: monitorPool})
 	if err != nil {
 		return cli.Usagef("--redis: %w", err)
 	}

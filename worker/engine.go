@@ -75,7 +75,7 @@ func (s *session) redisRows(ctx context.Context) ([]doctor.Row, error) {
 	if embedded {
 		return doctor.Redis(s.Redis, ledger.ServerFacts{Embedded: true}, nil), nil
 	}
-	client, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis})
+	client, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis, PasswordFile: s.RedisPasswordFile})
 	if err != nil {
 		return nil, cli.Usagef("--redis: %w", err)
 	}

@@ -36,7 +36,10 @@ type grammar struct {
 
 // settings are the flags of every command.
 type settings struct {
-	Redis   string `default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the fleet (also $TRACEFLEET_REDIS, $REDIS_URL): a URL, embedded for one inside this worker on 127.0.0.1:6379, or embedded:PORT. Default: ${default}."`
+	Redis string `default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the fleet (also $TRACEFLEET_REDIS, $REDIS_URL): a URL, embedded for one inside this worker on 127.0.0.1:6379, or embedded:PORT. Default: ${default}."`
+	// The file, unlike the URL, is in no process list.
+	RedisPasswordFile string `placeholder:"FILE" help:"File whose first line is the password for Redis, in place of one in the URL."`
+
 	Engine  string `enum:"docker" default:"docker" placeholder:"NAME" help:"What runs the sandboxes: ${enum}."`
 	Image   string `default:"tracefleet/sandbox:latest" placeholder:"IMAGE" help:"Sandbox image (${default})."`
 	Runtime string `placeholder:"NAME" help:"OCI runtime, by the engine's name for it, such as runc or runsc; the engine's default when left out."`

@@ -43,12 +43,20 @@ func (s *session) openRedis(log *zap.Logger) (*redisServer, error) {
 		log.Warn("EMBEDDED REDIS: nothing persists; every job and result is lost when this worker stops. It has no password and listens on loopback only",
 			zap.String("redis", target))
 	}
-	if server.client, err = queue.OpenRedis(queue.RedisOptions{URL: target}); err != nil {
+	if server.client, err = queue.OpenRedis(queue.RedisOptions{URL: target, PasswordFile: s.passwordFile(wanted)}); err != nil {
 		server.close()
 		return nil, cli.Usagef("--redis: %w", err)
 	}
 	server.address = withoutPassword(target)
 	return server, nil
+}
+
+// passwordFile is the file with the password; the embedded Redis has none.
+func (s *session) passwordFile(embedded bool) string {
+	if embedded {
+		return ""
+	}
+	return s.RedisPasswordFile
 }
 
 // embeddedAddress tells whether the embedded Redis is wanted, and where it shall listen.

@@ -3,7 +3,9 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,9 @@ type RedisOptions struct {
 	//
 	// The parameters of the URL that go-redis knows may follow a ?; sentinels take sentinel_username and sentinel_password.
 	URL string
+	// PasswordFile names a file whose first line is the password, in place of one in the URL: a file is in no process
+	// list and no environment. Empty means none.
+	PasswordFile string
 	// PoolSize is the number of connections to each node; 0 is ten for each processor.
 	PoolSize int
 }
@@ -33,6 +38,12 @@ const (
 
 // OpenRedis makes a client. It does not connect yet.
 func OpenRedis(o RedisOptions) (redis.UniversalClient, error) {
+	if o.PasswordFile != "" {
+		var err error
+		if o.URL, err = withPassword(o.URL, o.PasswordFile); err != nil {
+			return nil, err
+		}
+	}
 	scheme, rest, ok := strings.Cut(o.URL, "://")
 	if !ok {
 		return nil, errors.New("redis URL: must start with redis://, rediss:// or unix://")
@@ -53,6 +64,42 @@ func OpenRedis(o RedisOptions) (redis.UniversalClient, error) {
 	setDefault(&opts.WriteTimeout, ioTimeout)
 	opts.DisableIdentity = true // Redis before 7.2 answers it with errors.
 	return redis.NewClient(opts), nil
+}
+
+// withPassword puts the password of a file into a URL, which may be one of several hosts.
+func withPassword(address, file string) (string, error) {
+	const most = 4 << 10 // far more than any password
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("redis password file: %w", err)
+	}
+	defer func() { _ = f.Close() }() // opened to read
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	if err != nil {
+		return "", fmt.Errorf("redis password file: %w", err)
+	}
+	password, _, _ := strings.Cut(string(text), "\n")
+	if password = strings.TrimSuffix(password, "\r"); password == "" {
+		return "", fmt.Errorf("redis password file %s: its first line is empty", file)
+	}
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		return "", errors.New("redis URL: must start with redis://, rediss:// or unix://")
+	}
+	user := ""
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	if at := strings.LastIndexByte(rest[:end], '@'); at >= 0 {
+		var given string
+		user, given, _ = strings.Cut(rest[:at], ":")
+		if given != "" {
+			return "", errors.New("redis URL: it has a password, and there is a password file as well; give one of them")
+		}
+		rest = rest[at+1:]
+	}
+	return scheme + "://" + user + ":" + strings.TrimPrefix(url.UserPassword("", password).String(), ":") + "@" + rest, nil
 }
 
 func openCluster(o RedisOptions, scheme, rest string) (redis.UniversalClient, error) {
