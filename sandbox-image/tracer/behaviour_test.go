@@ -81,6 +81,23 @@ func TestBehaviour(t *testing.T) {
 				t.Errorf("got ended %v and %d events, want no end and 4 events", rec.Ended, len(rec.Trace.Events))
 			}
 		}},
+		"exit functions run by the program": {script("import atexit\natexit._run_exitfuncs()\nx = 1\n1/0\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantLines(t, rec, map[string]int64{"1": 1, "2": 1, "3": 1, "4": 1})
+			if rec.Complete || rec.Exception == nil || rec.Exception.Line != 4 {
+				t.Errorf("got complete %v and %+v, want no end and the exception of line 4", rec.Complete, rec.Exception)
+			}
+		}},
+		"causes in a circle": {script("a, b = ValueError('a'), KeyError('b')\na.__cause__, b.__cause__ = b, a\nraise a\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			e := rec.Exception
+			if e == nil || e.Type != "ValueError" || e.Cause == nil || e.Cause.Type != "KeyError" || e.Cause.Cause != nil {
+				t.Errorf("got %+v, want ValueError caused by KeyError and no more", e)
+			}
+		}},
+		"a class as argument": {script("raise ValueError(int, KeyError)\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if want := "(<class 'int'>, <class 'KeyError'>)"; rec.Exception == nil || rec.Exception.Message != want {
+				t.Errorf("got %+v, want the message %s", rec.Exception, want)
+			}
+		}},
 		"killed": {script("import os, signal\nx = 1\nos.kill(os.getpid(), signal.SIGKILL)\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
 			if rec.Ended || len(rec.Trace.Events) != 4 {
 				t.Errorf("got ended %v and %d events, want no end and 4 events", rec.Ended, len(rec.Trace.Events))

@@ -76,6 +76,8 @@ def describe(value: Any, depth: int = 2) -> str:
     if depth and kind is dict:
         pairs = [f"{describe(k, depth - 1)}: {describe(v, depth - 1)}" for k, v in islice(value.items(), 8)]
         return "{" + ", ".join(pairs) + (", ..." if len(value) > 8 else "") + "}"
+    if kind is type:
+        return f"<class '{raw.full_name(value)}'>"
     return f"<{raw.full_name(kind)} object>"
 
 
@@ -86,9 +88,13 @@ class Reporter:
         """``is_user`` tells user code from the library."""
         self._is_user = is_user
         self._left = MAX_REPORTS
+        self._outer: list[BaseException] = []
 
     def report(self, error: BaseException, depth: int = MAX_DEPTH) -> str:
-        """Return the JSON of an exception and of those it is chained to or groups."""
+        """Return the JSON of an exception and of those it is chained to or groups.
+
+        Of a chain in a circle, each exception once.
+        """
         self._left -= 1
         frames = [frame for frame in _frames(traceback_of(error)) if not frame[0].co_filename.startswith(TRACER_PATH)]
         cause = cause_of(error)
@@ -96,15 +102,18 @@ class Reporter:
         group: tuple[Any, ...] = ()
         if raw.inherits(type(error), BaseExceptionGroup):
             group = BaseExceptionGroup.__dict__["exceptions"].__get__(error)[:MAX_WIDTH]
+        self._outer.append(error)
         inner = ",".join([self._inner(item, depth) for item in group if self._left > 0])
-        return (
+        text = (
             f'{{"type":{quote(raw.full_name(type(error))[:MAX_WORD])},"message":{quote(message(error)[:MAX_MESSAGE])},'
             f'{self._place(error, frames)},"traceback":[{",".join(self._shown(frames))}],'
             f'"cause":{self._inner(cause, depth)},"context":{self._inner(context, depth)},"group":[{inner}]}}'
         )
+        self._outer.pop()
+        return text
 
     def _inner(self, error: BaseException | None, depth: int) -> str:
-        if error is None or depth <= 1 or self._left <= 0:
+        if error is None or depth <= 1 or self._left <= 0 or any(error is outer for outer in self._outer):
             return "null"
         return self.report(error, depth - 1)
 

@@ -69,8 +69,10 @@ class Session:
 
         The recorder reports an exception when it leaves the program's last frame. What never got
         so far, a program that does not compile, or one that is not recorded, the interpreter
-        has put into ``sys.last_exc``.
+        has put into ``sys.last_exc``. A program that runs the functions of ``atexit`` itself has not ended.
         """
+        if sys._getframe().f_back is not None:
+            return
         recorder = self._recorder
         if recorder is None or not recorder.began:
             error = vars(sys).get("last_exc")
