@@ -21,7 +21,8 @@ const maxInputBytes = job.MaxDocumentBytes + job.MaxDocumentBytes/64
 // worse than with the default of 8 MiB.
 const zstdWindowBytes = 1 << 20
 
-// codec compresses documents. It is safe for concurrent use and starts no goroutine.
+// codec compresses documents. It is safe for concurrent use. It starts no goroutine and holds nothing but memory, so
+// it needs no end: closing a decoder while another call decodes is not safe.
 type codec struct {
 	enc *zstd.Encoder
 	// streams are encoders for documents that are too large to have in memory.
@@ -199,8 +200,3 @@ func (l *Ledger) ResultSize(r job.Result) (raw, stored int64, err error) {
 
 // MaxResultBytes is the bound on a compressed result that this ledger keeps.
 func (l *Ledger) MaxResultBytes() int64 { return l.cfg.MaxResultBytes }
-
-func (c *codec) close() {
-	c.input.Close()
-	c.result.Close()
-}

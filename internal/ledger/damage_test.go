@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math/rand"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
@@ -238,6 +240,69 @@ func TestWaitOutlastsARestartOfRedis(t *testing.T) {
 	}
 }
 
+func TestChangeOutlastsARedisThatIsAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	proxy := redistest.StartProxy(t, server.Addr())
+	l, through := newLedger(t, server.Client(), Config{}), newLedger(t, redistest.Client(t, proxy.Addr()), Config{})
+	mustCreate(t, l, "a")
+	proxy.Cut()
+	if _, err := through.Change(t.Context(), "a", ""); err == nil {
+		t.Error("a job that nobody has seen: no error")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := through.Change(ctx, "a", StateQueued); err == nil || ctx.Err() == nil {
+		t.Errorf("got %v before the deadline, want to go on until then", err)
+	}
+	type change struct {
+		entry Entry
+		err   error
+	}
+	got := make(chan change, 1)
+	go func() {
+		e, err := through.Change(t.Context(), "a", StateQueued)
+		got <- change{e, err}
+	}()
+	mustClaim(t, l, "a")
+	proxy.Mend()
+	if c := <-got; c.err != nil || c.entry.State != StateRunning {
+		t.Errorf("got state %q, error %v, want running", c.entry.State, c.err)
+	}
+}
+
+// TestCloseLeavesTheRestAtWork reads inputs and results before, beside and after Close.
+func TestCloseLeavesTheRestAtWork(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, redistest.Start(t, redistest.Options{}).Client(), Config{})
+	mustCreate(t, l, "a")
+	c := mustClaim(t, l, "a")
+	if err := l.Finish(t.Context(), "a", c.Fence, testResult("a", job.StatusOK)); err != nil {
+		t.Fatal(err)
+	}
+	read := func() {
+		_, ierr := l.Input(t.Context(), "a")
+		_, rerr := l.Result(t.Context(), "a")
+		_, werr := l.Wait(t.Context(), "a")
+		if err := errors.Join(ierr, rerr, werr); err != nil {
+			t.Error(err)
+		}
+	}
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for range 50 {
+				read()
+			}
+		})
+	}
+	if err := errors.Join(l.Close(), l.Close()); err != nil {
+		t.Error(err)
+	}
+	readers.Wait()
+	read()
+}
+
 func TestFullRedisChangesNothing(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t, redistest.Options{}).Client()
@@ -319,7 +384,6 @@ func FuzzStoredDocuments(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(c.close)
 	input, _, err := c.encodeInput(testJob("a"))
 	if err != nil {
 		f.Fatal(err)

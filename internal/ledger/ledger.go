@@ -125,10 +125,9 @@ func New(rdb redis.UniversalClient, cfg Config) (*Ledger, error) {
 }
 
 // Close ends every Wait, Hold and Cancels that is under way and waits for the
-// Ledger's goroutine. It is idempotent. The other methods go on working.
+// Ledger's goroutine. It is idempotent. The other methods go on working, also beside and after it.
 func (l *Ledger) Close() error {
 	l.hub.close()
-	l.codec.close()
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 )
 
-// retryLook is how soon Wait looks again when Redis did not answer.
+// retryLook is how soon Wait and Change look again when Redis did not answer.
 const retryLook = time.Second
 
 // stateChannel tells the ids of jobs that were claimed or given back.
@@ -26,22 +26,20 @@ func (l *Ledger) Wait(ctx context.Context, id string) (job.Result, error) {
 	// Listening comes before looking: what ends in between is told.
 	told, leave := l.hub.listen(doneChannel, id)
 	defer leave()
-	var seen bool
-	var last error
+	var w watch
 	look := l.lookOnce
 	for {
-		var again <-chan time.Time
 		r, err := look(ctx, id)
 		look = l.lookOnce
-		switch {
-		case err == nil:
+		if err == nil {
 			return r, nil
-		case errors.Is(err, ErrNotFinished):
-			seen, last = true, nil
-		case !seen || errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || ctx.Err() != nil:
+		}
+		if errors.Is(err, ErrNotFinished) {
+			err = nil
+		}
+		again, err := w.looked(ctx, err)
+		if err != nil {
 			return job.Result{}, err
-		default:
-			last, again = err, time.After(retryLook)
 		}
 		select {
 		case <-told:
@@ -50,8 +48,29 @@ func (l *Ledger) Wait(ctx context.Context, id string) (job.Result, error) {
 		case <-l.hub.closed:
 			return job.Result{}, fmt.Errorf("wait for %s: %w", id, ErrClosed)
 		case <-ctx.Done():
-			return job.Result{}, errors.Join(fmt.Errorf("wait for %s: %w", id, context.Cause(ctx)), last)
+			return job.Result{}, errors.Join(fmt.Errorf("wait for %s: %w", id, context.Cause(ctx)), w.last)
 		}
+	}
+}
+
+// watch is how those who look at a job again and again take errors: once the job was seen, Redis may be away.
+type watch struct {
+	seen bool
+	last error // of Redis, while it is away
+}
+
+// looked takes the end of a look that did not find what is waited for, with its error if it had one. again says when to look without being
+// told; nil is never. The error returned ends the watch.
+func (w *watch) looked(ctx context.Context, err error) (again <-chan time.Time, end error) {
+	switch {
+	case err == nil:
+		w.seen, w.last = true, nil
+		return nil, nil
+	case !w.seen || errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || ctx.Err() != nil:
+		return nil, err
+	default:
+		w.last = err
+		return time.After(retryLook), nil
 	}
 }
 
@@ -73,25 +92,32 @@ func (l *Ledger) lookOnce(ctx context.Context, id string) (job.Result, error) {
 }
 
 // Change returns the entry of a job as soon as its state is not from any more, so with an empty
-// from at once. It shares the subscription of Wait, and there is no polling.
+// from at once. It shares the subscription of Wait, and there is no polling. Whoever names a state has seen the job, so
+// then Change outlasts a Redis that is away for a while.
 // Errors: as Wait.
 func (l *Ledger) Change(ctx context.Context, id string, from State) (Entry, error) {
 	moved, leaveMoved := l.hub.listen(stateChannel, id)
 	defer leaveMoved()
 	done, leaveDone := l.hub.listen(doneChannel, id)
 	defer leaveDone()
+	w := watch{seen: from != ""}
 	for {
 		e, err := l.Get(ctx, id)
-		if err != nil || e.State != from {
+		if err == nil && e.State != from {
+			return e, nil
+		}
+		again, err := w.looked(ctx, err)
+		if err != nil {
 			return e, err
 		}
 		select {
 		case <-moved:
 		case <-done:
+		case <-again:
 		case <-l.hub.closed:
 			return e, fmt.Errorf("watch %s: %w", id, ErrClosed)
 		case <-ctx.Done():
-			return e, fmt.Errorf("watch %s: %w", id, context.Cause(ctx))
+			return e, errors.Join(fmt.Errorf("watch %s: %w", id, context.Cause(ctx)), w.last)
 		}
 	}
 }
