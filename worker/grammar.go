@@ -136,6 +136,21 @@ func (s settings) warm() int {
 	}
 }
 
+// maxSandboxes bounds --concurrency and --warm: more at once is a slip of the
+// keyboard, and no host has the memory.
+const maxSandboxes = 4096
+
+// checkCounts refuses numbers of sandboxes that make no sense.
+func (s settings) checkCounts() error {
+	if s.Concurrency < 0 || s.Concurrency > maxSandboxes {
+		return cli.Usagef("--concurrency: must be from 1 to %d, or 0 for the number of processors, got %d", maxSandboxes, s.Concurrency)
+	}
+	if s.Warm != nil && (*s.Warm < 0 || *s.Warm > maxSandboxes) {
+		return cli.Usagef("--warm: must be from 0 to %d, got %d", maxSandboxes, *s.Warm)
+	}
+	return nil
+}
+
 // concurrency is how many jobs run at the same time.
 func (s settings) concurrency() int {
 	if s.Concurrency > 0 {

@@ -27,6 +27,9 @@ import (
 
 // Run carries the command out: settings, Redis, engine, and then the work.
 func (*runCmd) Run(s *session) (err error) {
+	if err := s.checkCounts(); err != nil {
+		return err
+	}
 	maxima, err := s.limits()
 	if err != nil {
 		return err
