@@ -68,7 +68,10 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("replay: got %d %s", a.status, a.body)
 	}
 	<-got
-	eventually(t, "delivered again", func() (bool, any) { f.get("/traces/a/webhook").json(t, &d); return d.State == "delivered" && d.EventID == event, d })
+	eventually(t, "delivered again", func() (bool, any) {
+		f.get("/traces/a/webhook").json(t, &d)
+		return d.State == "delivered" && d.EventID == event, d
+	})
 
 	for url, want := range map[string]string{"http://10.0.0.1/": "list of hosts", "not a url": "absolute URL", "https://u:p@127.0.0.1/": "password", to.URL + "/other": "another callback"} {
 		a := f.post("/traces", `{"code":"1","id":"a","callback_url":"`+url+`"}`)
