@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -100,7 +99,7 @@ func (s *session) explain(err error, id string) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &unreachable):
-		return cli.Failf(cli.CodeFailed, "cannot reach Redis at %s: %w. Start it, or try: worker --redis embedded", s.address(), unreachable.err)
+		return cli.Failf(cli.CodeFailed, "cannot reach Redis at %s: %w. Start it, or try: worker --redis embedded", queue.ShownURL(s.Redis), unreachable.err)
 	case errors.Is(err, intake.ErrNotFound):
 		return cli.Failf(cli.CodeNotFound, "there is no job %s: it was never submitted here, or its retention is over", id)
 	case errors.Is(err, intake.ErrConflict):
@@ -115,13 +114,4 @@ func (s *session) explain(err error, id string) error {
 		return cli.Failf(cli.CodeFailed, "interrupted")
 	}
 	return refused(err)
-}
-
-// address is the Redis in use, without a password.
-func (s *session) address() string {
-	u, err := url.Parse(s.Redis)
-	if err != nil {
-		return "(an address that cannot be read)"
-	}
-	return u.Redacted()
 }

@@ -137,7 +137,7 @@ func (c *doctorCmd) Run(s *session) error {
 	ctx, cancel := context.WithTimeout(s.ctx, reachTimeout)
 	defer cancel()
 	facts, err := ledger.CheckServer(ctx, client)
-	rows := doctor.Redis(s.address(), facts, err)
+	rows := doctor.Redis(queue.ShownURL(s.Redis), facts, err)
 	write := map[string]func(io.Writer, []doctor.Row) error{"text": doctor.Text, "json": doctor.JSON}[c.Format]
 	if err := write(s.out, rows); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)

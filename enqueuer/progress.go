@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/queue"
 )
 
 // When a person is told that they are waiting, and for what.
@@ -44,7 +45,7 @@ func (s *session) progress(ctx context.Context, id string, state func(context.Co
 			if !hinted && waited > hintAfter {
 				hinted = true
 				if e, err := state(ctx, id); err == nil && e.State == ledger.StateQueued {
-					s.notice("%sno worker has taken the job yet; is one running? (worker --redis %s)\n", clearing(shown), s.address())
+					s.notice("%sno worker has taken the job yet; is one running? (worker --redis %s)\n", clearing(shown), queue.ShownURL(s.Redis))
 				}
 			}
 			if live && waited > progressAfter {

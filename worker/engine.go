@@ -81,7 +81,7 @@ func (s *session) redisRows(ctx context.Context) ([]doctor.Row, error) {
 	}
 	defer func() { _ = client.Close() }() // it was only asked
 	facts, err := ledger.CheckServer(ctx, client)
-	return doctor.Redis(withoutPassword(s.Redis), facts, err), nil
+	return doctor.Redis(queue.ShownURL(s.Redis), facts, err), nil
 }
 
 func (s *session) engineRows(ctx context.Context) []doctor.Row {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +46,7 @@ func (s *session) openRedis(log *zap.Logger) (*redisServer, error) {
 		server.close()
 		return nil, cli.Usagef("--redis: %w", err)
 	}
-	server.address = withoutPassword(target)
+	server.address = queue.ShownURL(target)
 	return server, nil
 }
 
@@ -73,15 +72,6 @@ func embeddedAddress(redis string) (address string, wanted bool, err error) {
 		return "", false, cli.Usagef("--redis: must be a URL, embedded, or embedded:PORT, got %q", redis)
 	}
 	return fmt.Sprintf("127.0.0.1:%d", port), true, nil
-}
-
-// withoutPassword is a URL that may be shown.
-func withoutPassword(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "(an address that cannot be read)"
-	}
-	return u.Redacted()
 }
 
 // check refuses a Redis that the fleet cannot rely on.

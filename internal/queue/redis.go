@@ -171,6 +171,35 @@ func splitHosts(rest string) (hosts []string, single string) {
 	return hosts, user + hosts[0] + tail
 }
 
+// ShownURL is a URL that OpenRedis takes, of any form, without its passwords. What cannot be read is not shown at all.
+func ShownURL(address string) string {
+	const unread = "(an address that cannot be read)"
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		return unread
+	}
+	hosts, single := splitHosts(rest)
+	if scheme == "unix" {
+		hosts, single = nil, rest // a comma there belongs to a path
+	}
+	u, err := url.Parse(scheme + "://" + single)
+	if err != nil {
+		return unread
+	}
+	if q := u.Query(); q.Has("password") || q.Has("sentinel_password") {
+		for name := range q {
+			if strings.HasSuffix(name, "password") {
+				q.Set(name, "xxxxx")
+			}
+		}
+		u.RawQuery = q.Encode()
+	}
+	if len(hosts) > 1 {
+		u.Host = strings.Join(hosts, ",")
+	}
+	return u.Redacted()
+}
+
 // hideURL keeps the URL, and with it a password, out of messages.
 func hideURL(err error) error {
 	var u *url.Error

@@ -138,3 +138,32 @@ func TestHookIsInTheCloneOnly(t *testing.T) {
 		t.Error("a script of our own client was not canceled")
 	}
 }
+
+func TestShownURLHasNoPassword(t *testing.T) {
+	t.Parallel()
+	const unread = "(an address that cannot be read)"
+	for address, want := range map[string]string{
+		"redis://127.0.0.1:6379/0":                                     "redis://127.0.0.1:6379/0",
+		"redis://ann:s%40cret@h:1/3":                                   "redis://ann:xxxxx@h:1/3",
+		"redis://:secret@h":                                            "redis://:xxxxx@h",
+		"rediss://h:1?dial_timeout=3s&password=secret":                 "rediss://h:1?dial_timeout=3s&password=xxxxx",
+		"unix://ann:secret@/run/a,b.sock?db=2":                         "unix://ann:xxxxx@/run/a,b.sock?db=2",
+		"redis+cluster://a:1,b:2":                                      "redis+cluster://a:1,b:2",
+		"rediss+cluster://ann:secret@a:1,b:2,c:3":                      "rediss+cluster://ann:xxxxx@a:1,b:2,c:3",
+		"redis+cluster://ann:se,cret@a:1,b:2":                          "redis+cluster://ann:xxxxx@a:1,b:2",
+		"redis+sentinel://:secret@s1:1,s2:2/4?master=m":                "redis+sentinel://:xxxxx@s1:1,s2:2/4?master=m",
+		"redis+sentinel://s1:1,s2:2?master=m&sentinel_password=secret": "redis+sentinel://s1:1,s2:2?master=m&sentinel_password=xxxxx",
+		"redis://:sec/ret@h":                                           unread,
+		"redis://:secret@h:port":                                       unread,
+		"secret":                                                       unread,
+		"":                                                             unread,
+	} {
+		got := ShownURL(address)
+		if got != want {
+			t.Errorf("%s: got %s, want %s", address, got, want)
+		}
+		if strings.Contains(got, "cret") {
+			t.Errorf("%s: got %s, which tells the password", address, got)
+		}
+	}
+}
