@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -39,6 +40,9 @@ type fleet struct {
 	url    string
 	rdb    redis.UniversalClient
 	engine *engine
+	// workerURL is for the workers when they are another user of Redis; env is added to the environment of all commands.
+	workerURL string
+	env       []string
 
 	mu      sync.Mutex
 	workers []*worker
@@ -52,7 +56,13 @@ type worker struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	server := redistest.Start(t, redistest.Options{})
+	return newFleetWith(t, redistest.Options{})
+}
+
+// newFleetWith is newFleet with a Redis that is set up otherwise.
+func newFleetWith(t *testing.T, o redistest.Options) *fleet {
+	t.Helper()
+	server := redistest.Start(t, o)
 	f := &fleet{t: t, name: "e2e-" + randomHex(), url: server.URL(), rdb: server.Client(), engine: openEngine()}
 	t.Cleanup(f.finish)
 	return f
@@ -85,9 +95,9 @@ func (f *fleet) finish() {
 func (f *fleet) start(name string, slots int, flags ...string) *worker {
 	f.t.Helper()
 	args := append([]string{
-		"--redis", f.url, "--fleet", f.name, "--name", name, "--image", *image, "--runtime", *runtime, "--concurrency", fmt.Sprint(slots),
+		"--redis", cmp.Or(f.workerURL, f.url), "--fleet", f.name, "--name", name, "--image", *image, "--runtime", *runtime, "--concurrency", fmt.Sprint(slots),
 	}, flags...)
-	w := &worker{process: startProcess(f.t, name, filepath.Join(bin, "worker"), args...), fleet: f}
+	w := &worker{process: startProcess(f.t, name, filepath.Join(bin, "worker"), f.env, args...), fleet: f}
 	f.mu.Lock()
 	f.workers = append(f.workers, w)
 	f.mu.Unlock()
@@ -143,7 +153,7 @@ func (f *fleet) enqueuer(t *testing.T, stdin string, args ...string) answer {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "enqueuer"), append(args[:1:1], append([]string{"--redis", f.url}, args[1:]...)...)...)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(stdin), &stdout, &stderr, environment()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(stdin), &stdout, &stderr, append(environment(), f.env...)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -47,10 +47,10 @@ func (o *output) String() string {
 
 // startProcess starts a command with nothing in its environment but what
 // finding programs and the engine needs.
-func startProcess(t *testing.T, name, path string, args ...string) *process {
+func startProcess(t *testing.T, name, path string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{name: name, cmd: exec.Command(path, args...), log: &output{}, ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = p.log, p.log, environment()
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = p.log, p.log, append(environment(), env...)
 	// A test binary that is killed must not leave workers behind.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := p.cmd.Start(); err != nil {
