@@ -92,7 +92,7 @@ func (s *session) engineRows(ctx context.Context) []doctor.Row {
 	defer func() { _ = engine.Close() }() // it was only asked
 	f := engine.Facts()
 	return doctor.Engine{
-		Name: s.Engine, Version: f.EngineVersion, APIVersion: f.APIVersion, OCIRuntime: f.OCIRuntime,
+		Name: s.Engine, Version: f.EngineVersion, APIVersion: f.APIVersion, OCIRuntime: f.OCIRuntime, GVisor: f.GVisor,
 		CgroupVersion: f.CgroupVersion, CgroupDriver: f.CgroupDriver, StorageDriver: f.StorageDriver,
 		Kernel: f.KernelVersion, SecurityOptions: f.SecurityOptions, Warnings: f.Warnings, Image: f.Image, ImageID: f.ImageID,
 	}.Rows()

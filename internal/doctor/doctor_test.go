@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestRedisRows(t *testing.T) {
 func TestEngineRows(t *testing.T) {
 	t.Parallel()
 	good := Engine{Name: "docker", Version: "28.5.2", OCIRuntime: "runc", CgroupVersion: "2", SecurityOptions: []string{"apparmor", "seccomp"}}
-	bare := Engine{Name: "docker", Version: "20.10.24", OCIRuntime: "runsc", CgroupVersion: "1", Warnings: []string{"WARNING: No blkio support"}}
+	bare := Engine{Name: "docker", Version: "20.10.24", OCIRuntime: "runsc-kvm", GVisor: true, CgroupVersion: "1", Warnings: []string{"WARNING: No blkio support"}}
 	tests := map[string]struct {
 		rows []Row
 		want map[string]Status
@@ -71,6 +72,17 @@ func TestEngineRows(t *testing.T) {
 				t.Errorf("rows that are not ok (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestSharedKernelIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, e := range []Engine{{OCIRuntime: "runc"}, {OCIRuntime: "runsc-kvm", GVisor: true}} {
+		for _, r := range e.Rows() {
+			if r.Name == "runtime" && strings.Contains(r.Detail, "share the kernel") == e.GVisor {
+				t.Errorf("%s, gVisor %v: got %q", e.OCIRuntime, e.GVisor, r.Detail)
+			}
+		}
 	}
 }
 

@@ -11,13 +11,15 @@ type Engine struct {
 	// Name is the kind of engine, such as "docker".
 	Name, Version, APIVersion string
 	OCIRuntime                string
-	CgroupVersion             string
-	CgroupDriver              string
-	StorageDriver             string
-	Kernel                    string
-	SecurityOptions           []string
-	Warnings                  []string
-	Image, ImageID            string
+	// GVisor tells whether that is gVisor.
+	GVisor          bool
+	CgroupVersion   string
+	CgroupDriver    string
+	StorageDriver   string
+	Kernel          string
+	SecurityOptions []string
+	Warnings        []string
+	Image, ImageID  string
 }
 
 // EngineDown is the row of an engine that cannot be used, with the reason,
@@ -42,7 +44,7 @@ func (e Engine) Rows() []Row {
 
 func (e Engine) runtime() Row {
 	r := Row{Name: "runtime", Status: OK, Detail: e.OCIRuntime}
-	if e.OCIRuntime != "runsc" {
+	if !e.GVisor {
 		r.Detail += ": sandboxes share the kernel of this machine"
 	}
 	return r

@@ -19,8 +19,10 @@ type Facts struct {
 	APIVersion    string
 	// OCIRuntime is the runtime that sandboxes get; Runtimes are all that the
 	// engine has.
-	OCIRuntime      string
-	Runtimes        []string
+	OCIRuntime string
+	Runtimes   []string
+	// GVisor is true when that runtime is gVisor, under whatever name the engine has it.
+	GVisor          bool
 	CgroupVersion   string
 	CgroupDriver    string
 	StorageDriver   string
@@ -66,7 +68,7 @@ func (e *Engine) survey(ctx context.Context) error {
 		return fmt.Errorf("docker engine at %s: %w", e.cli.DaemonHost(), err)
 	}
 	makeProfile := Profile
-	if gvisor(e.facts.OCIRuntime) {
+	if e.facts.GVisor {
 		makeProfile = GVisorProfile
 	}
 	profile, err := makeProfile(goarch(info.Architecture))
@@ -106,6 +108,7 @@ func newFacts(info system.Info, api string, cfg Config, imageID string) Facts {
 	if f.OCIRuntime == "" {
 		f.OCIRuntime = info.DefaultRuntime
 	}
+	f.GVisor = gvisor(f.OCIRuntime)
 	for name := range info.Runtimes {
 		f.Runtimes = append(f.Runtimes, name)
 	}

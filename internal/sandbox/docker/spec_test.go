@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/system"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/execra/tracefleet/internal/job"
@@ -125,6 +126,15 @@ func TestPidsLimit(t *testing.T) {
 	for _, runtime := range []string{"runsc", "runsc-kvm"} {
 		if got := pidsLimit(runtime, 64); got < 256 {
 			t.Errorf("%s: got %d, want room for the Sentry's threads", runtime, got)
+		}
+	}
+}
+
+func TestFactsTellGVisor(t *testing.T) {
+	t.Parallel()
+	for runtime, want := range map[string]bool{"runsc": true, "runsc-kvm": true, "gvisor": true, "runc": false, "": false} {
+		if got := newFacts(system.Info{DefaultRuntime: "runc"}, "", Config{Runtime: runtime}, "").GVisor; got != want {
+			t.Errorf("%q: got %v, want %v", runtime, got, want)
 		}
 	}
 }
