@@ -77,9 +77,10 @@ func (m *moment) at() time.Time {
 	return time.Now().Add(-m.ago)
 }
 
-// listFormat says how dead letters are printed.
+// listFormat says how batches and dead letters are printed. The variable for --format is meant for results, which have
+// other forms.
 type listFormat struct {
-	Format string `enum:"text,json" default:"text" placeholder:"FORM" help:"text for people; json for scripts, one document a line."`
+	Format string `once:"" enum:"text,json" default:"text" placeholder:"FORM" help:"text for people; json for scripts, one document a line."`
 }
 
 // dlqListCmd lists dead letters.

@@ -95,6 +95,20 @@ func TestDlqList(t *testing.T) {
 	}
 }
 
+// TestListsKeepTheirForm checks that a variable which is meant for results, that have other forms, does not keep
+// batches and dead letters away.
+func TestListsKeepTheirForm(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.bury(t, "job-0", "a", "engine")
+	for _, of := range []string{"dlq list", "dlq show job-0", "dlq requeue --all --dry-run", "batch status none"} {
+		got := command(t.Context(), map[string]string{"REDIS_URL": b.url, "TRACEFLEET_FORMAT": "execra"}, "", strings.Fields(of)...)
+		if got.code == cli.CodeUsage || strings.Contains(got.stderr, "format") {
+			t.Errorf("%s: got code %d, stderr %q", of, got.code, got.stderr)
+		}
+	}
+}
+
 func TestDlqShow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
