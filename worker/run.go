@@ -86,7 +86,7 @@ func (s *session) work(p parts) error {
 	}}
 	queueConfig := queue.Config{
 		Concurrency: s.concurrency(), Unavailable: watch.unavailable, DrainGrace: time.Duration(s.Grace), Retention: time.Duration(s.Retention),
-		Metrics: queue.NewMetrics(p.metrics), Log: p.log,
+		Metrics: queue.NewMetrics(p.metrics),
 	}
 	producer, err := queue.NewProducer(p.redis.client, queueConfig)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // The defaults of Config.
@@ -41,8 +39,6 @@ type Config struct {
 
 	// Metrics may be nil.
 	Metrics *Metrics
-	// Log may be nil; NewConsumer's own argument is preferred.
-	Log *zap.Logger
 }
 
 // WithDefaults returns c with every field filled in.
@@ -59,9 +55,6 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
-	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
 	}
 	return c
 }

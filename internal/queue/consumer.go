@@ -78,7 +78,7 @@ func NewConsumer(rdb redis.UniversalClient, cfg Config, handler Handler, log *za
 		return nil, fmt.Errorf("queue config: %w", err)
 	}
 	if log == nil {
-		log = cfg.Log
+		log = zap.NewNop()
 	}
 	return &Consumer{
 		rdb: rdb, cfg: cfg, handler: handler, log: log, slots: newSlots(cfg.Concurrency, cfg.Unavailable, cfg.Metrics),

@@ -17,8 +17,6 @@ type Report struct {
 	Returncode  *int       `json:"returncode"`
 	StdoutBytes int64      `json:"stdout_bytes"`
 	StderrBytes int64      `json:"stderr_bytes"`
-	// ResultBytes is the size of the stored result.
-	ResultBytes int64 `json:"result_bytes"`
 }
 
 // encode writes r as one line of JSON in ASCII of at most maxReportBytes; a long headline is cut.
