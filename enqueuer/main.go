@@ -11,9 +11,11 @@ import (
 
 	"github.com/execra/tracefleet/internal/buildinfo"
 	"github.com/execra/tracefleet/internal/cli"
+	"github.com/execra/tracefleet/internal/queue"
 )
 
 func main() {
+	queue.QuietRedis()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal must end the command at once, whatever it is doing.
 	context.AfterFunc(ctx, stop)

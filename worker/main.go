@@ -11,9 +11,11 @@ import (
 
 	"github.com/execra/tracefleet/internal/buildinfo"
 	"github.com/execra/tracefleet/internal/cli"
+	"github.com/execra/tracefleet/internal/queue"
 )
 
 func main() {
+	queue.QuietRedis()
 	signals := make(chan os.Signal, 2) // the first drains, the second hurries
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	err := run(context.Background(), os.Args[1:], os.Getenv, signals, os.Stdout, os.Stderr)
