@@ -10,13 +10,9 @@ import (
 	"github.com/execra/tracefleet/internal/trace"
 )
 
-// Bounds of a Result document. Workers cut a result until it keeps both.
-const (
-	// MaxResultBytes bounds the document as it is.
-	MaxResultBytes = 64 << 20
-	// MaxStoredResultBytes bounds the document as it is stored, compressed.
-	MaxStoredResultBytes = 1 << 20
-)
+// MaxResultBytes bounds a Result document as it is. Workers cut a result until it keeps this bound and that of the store on
+// its compressed form.
+const MaxResultBytes = 64 << 20
 
 // EncodeResult writes r as one JSON document on one line, with every list present: none
 // is ever null. It fails only when the trace holds a value that is not JSON.

@@ -12,7 +12,7 @@ import (
 // been told: the belt to the braces of Redis pub/sub, which may lose a message.
 const recheckEvery = 30 * time.Second
 
-// readerBuffer lets a reader of Cancels or Endings be busy for a moment; what it
+// readerBuffer lets a reader of Endings be busy for a moment; what it
 // misses, its other ways to learn of it find.
 const readerBuffer = 256
 
@@ -31,7 +31,7 @@ type hub struct {
 	ctx       context.Context // of the goroutine; canceled by close
 	started   bool
 	listeners map[topic]map[chan struct{}]struct{}
-	all       map[chan string]string // readers of Cancels and Endings, and their channel
+	all       map[chan string]string // readers of Endings, and their channel
 }
 
 func (h *hub) init(rdb redis.UniversalClient) {

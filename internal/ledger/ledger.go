@@ -18,7 +18,7 @@ import (
 const (
 	DefaultOpenTTL        = 7 * 24 * time.Hour
 	DefaultDeadTTL        = 30 * 24 * time.Hour
-	DefaultRetention      = 24 * time.Hour
+	DefaultRetention      = job.DefaultRetentionS * time.Second
 	DefaultBeatEvery      = 2 * time.Second
 	DefaultStaleAfter     = 10 * time.Second
 	DefaultMaxLost        = 2
@@ -97,7 +97,7 @@ func setDefault[T comparable](to *T, value T) {
 }
 
 // Ledger reads and changes jobs in Redis. It is safe for concurrent use. It owns one
-// goroutine from the first Wait, Hold or Cancels until Close.
+// goroutine from the first Wait, Hold or Endings until Close.
 type Ledger struct {
 	rdb   redis.UniversalClient
 	cfg   Config
@@ -124,7 +124,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Ledger, error) {
 	return l, nil
 }
 
-// Close ends every Wait, Hold and Cancels that is under way and waits for the
+// Close ends every Wait, Hold and Endings that is under way and waits for the
 // Ledger's goroutine. It is idempotent. The other methods go on working, also beside and after it.
 func (l *Ledger) Close() error {
 	l.hub.close()

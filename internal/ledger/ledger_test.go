@@ -507,17 +507,17 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-func TestCancels(t *testing.T) {
+func TestEndings(t *testing.T) {
 	onBoth(t, Config{}, func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		ids, err := l.Cancels(ctx)
+		ids, err := l.Endings(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		// Published again and again, because the subscription may not stand yet.
 		eventually(t, 10*time.Second, func(ctx context.Context) (bool, string) {
-			rdb.Publish(ctx, cancelChannel, "a")
+			rdb.Publish(ctx, doneChannel, "a")
 			select {
 			case id := <-ids:
 				return id == "a", id

@@ -128,14 +128,9 @@ func (l *Ledger) announce(ctx context.Context, id string) {
 	_ = l.rdb.Publish(ctx, stateChannel, id).Err()
 }
 
-// Cancels returns the ids of running jobs that users cancel from now on, until ctx ends
-// or the Ledger is closed; then the channel is closed. A reader that is slower than
-// the users misses some. Hold needs none of this; it is for those who watch.
-func (l *Ledger) Cancels(ctx context.Context) (<-chan string, error) {
-	return l.hub.read(ctx, cancelChannel)
-}
-
-// Endings returns the ids of jobs that become terminal from now on, in the manner of Cancels.
+// Endings returns the ids of jobs that become terminal from now on, until ctx ends or the Ledger is closed; then the
+// channel is closed. A reader that is slower than the jobs misses some.
+// Errors: ErrClosed.
 func (l *Ledger) Endings(ctx context.Context) (<-chan string, error) {
 	return l.hub.read(ctx, doneChannel)
 }

@@ -55,7 +55,7 @@ type Server struct {
 }
 
 // Listen binds addr (host:port, port 0 picks a free one), so that a taken
-// port is an error at start. The caller calls Run, or Close.
+// port is an error at start. The caller calls Run.
 func Listen(ctx context.Context, addr string, metrics prometheus.Gatherer, checks *Checks, log *zap.Logger) (*Server, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", addr)
@@ -96,9 +96,6 @@ func (s *Server) Run(ctx context.Context) error {
 	<-served
 	return err
 }
-
-// Close frees the address of a Server that was never run.
-func (s *Server) Close() error { return s.listener.Close() }
 
 func handler(metrics prometheus.Gatherer, checks *Checks) http.Handler {
 	mux := http.NewServeMux()
