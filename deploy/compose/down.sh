@@ -4,5 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 # Compose reads the file again to stop, and the file insists on a password.
-export REDIS_PASSWORD=${REDIS_PASSWORD:-unused}
+for name in REDIS_WORKER_PASSWORD REDIS_ENQUEUER_PASSWORD REDIS_DASHBOARD_PASSWORD; do export "$name=${!name:-unused}"; done
 if docker compose version >/dev/null 2>&1; then docker compose down "$@"; else docker-compose down "$@"; fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the images that docker-compose.yml names, where they are missing or
-# old, makes a password for Redis once, and starts the fleet.
+# old, makes passwords for Redis once, and starts the fleet.
 #
 #   deploy/compose/up.sh [arguments for "compose up", such as --scale worker=3]
 set -euo pipefail
@@ -39,7 +39,7 @@ binary_image() { # binary_image BINARY TAG
   rm -rf "$context"
 }
 
-for name in worker enqueuer; do
+for name in worker enqueuer socketproxy; do
   binary_image "bin/$name" "tracefleet/$name:latest"
 done
 
@@ -64,11 +64,13 @@ else
   binary_image build/asynqmon/asynqmon tracefleet/asynqmon:0.7.2
 fi
 
-# The password lives in .env, which Compose reads and git ignores.
-if [ -z "${REDIS_PASSWORD:-}" ] && ! grep -qs '^REDIS_PASSWORD=' .env; then
-  (umask 077 && printf 'REDIS_PASSWORD=%s\n' "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')" >>.env)
-  say "made a password for Redis in .env"
-fi
+# Passwords live in .env, which Compose reads and git ignores.
+for name in REDIS_WORKER_PASSWORD REDIS_ENQUEUER_PASSWORD REDIS_DASHBOARD_PASSWORD; do
+  if [ -z "${!name:-}" ] && ! grep -qs "^$name=" .env; then
+    (umask 077 && printf '%s=%s\n' "$name" "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')" >>.env)
+    say "made $name in .env"
+  fi
+done
 
 compose up --detach --remove-orphans "$@"
 compose ps

@@ -119,7 +119,7 @@ func layers() []Layer {
 			Reason: "the HTTP API serves what the layer below does; its parts do not know each other",
 		},
 		{
-			Name: "commands", Packages: []string{"worker", "enqueuer", "sandbox-image/supervisor", "deploy/setup/testcount", "deploy/setup/addruntime", "deploy/setup/attackreport", "deploy/bench"},
+			Name: "commands", Packages: []string{"worker", "enqueuer", "sandbox-image/supervisor", "deploy/setup/testcount", "deploy/setup/addruntime", "deploy/setup/attackreport", "deploy/socketproxy", "deploy/bench"},
 			Reason: "main packages wire things up; nobody imports them",
 		},
 		{

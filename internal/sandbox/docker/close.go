@@ -69,8 +69,12 @@ func (e *Engine) remove(ctx context.Context, name string, mayRun bool) error {
 		e.settled(name)
 		return nil
 	}
-	e.suspect(name)
-	e.log.Error("sandbox in quarantine", zap.String("container", name), zap.Error(err))
+	// While an engine is away, the reaper tries often.
+	level := zap.DebugLevel
+	if e.suspect(name) {
+		level = zap.ErrorLevel
+	}
+	e.log.Log(level, "sandbox in quarantine", zap.String("container", name), zap.Error(err))
 	return fmt.Errorf("%w: container %s: %w", sandbox.ErrQuarantined, name, err)
 }
 

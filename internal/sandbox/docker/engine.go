@@ -141,11 +141,13 @@ func (e *Engine) settled(name string) {
 	e.metrics.quarantined.Set(float64(len(e.quarantine)))
 }
 
-// suspect notes that the container called name could not be proven gone.
-func (e *Engine) suspect(name string) {
+// suspect notes that the container called name could not be proven gone, and tells whether that is new.
+func (e *Engine) suspect(name string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	known := e.quarantine[name]
 	delete(e.live, name)
 	e.quarantine[name] = true
 	e.metrics.quarantined.Set(float64(len(e.quarantine)))
+	return !known
 }

@@ -16,6 +16,10 @@ const (
 	// exitTime is how long the engine may take to report an end that the
 	// stream has shown already.
 	exitTime = 5 * time.Second
+	// blindTime is how long an answer waits for the engine's word on memory when a program was killed, deadTime when
+	// the whole sandbox was: then the answer would put the blame on somebody outside.
+	blindTime = 300 * time.Millisecond
+	deadTime  = 3 * time.Second
 	// killedExit is the exit code of a container whose PID 1 died by SIGKILL.
 	killedExit = 137
 )
@@ -105,17 +109,17 @@ func (b *box) proveExit(ctx context.Context, cause error) (code int64, err error
 
 // killedForMemory asks the engine whether the kernel killed something in the
 // container for memory. The engine may note that later than the exit, so while
-// nothing else explains the state that it answers, it is asked more than once.
-func (b *box) killedForMemory(ctx context.Context, unexplained func(*container.State) bool) (bool, error) {
-	const tries, pause = 6, 50 * time.Millisecond
-	wait := time.NewTimer(pause)
+// nothing else explains the state that it answers, it is asked again for as long as patience.
+func (b *box) killedForMemory(ctx context.Context, patience time.Duration, unexplained func(*container.State) bool) (bool, error) {
+	const first = 50 * time.Millisecond
+	wait := time.NewTimer(first)
 	defer wait.Stop()
-	for n := 1; ; n++ {
+	for pause, end := first, time.Now().Add(patience); ; pause *= 2 {
 		got, err := b.inspect(ctx)
 		if err != nil {
 			return false, fmt.Errorf("lost the engine: %w", err)
 		}
-		if got.State.OOMKilled || n == tries || !unexplained(got.State) {
+		if got.State.OOMKilled || time.Now().After(end) || !unexplained(got.State) {
 			return got.State.OOMKilled, nil
 		}
 		wait.Reset(pause)

@@ -133,7 +133,7 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		if !blindToMemory(*out.End) {
 			return out, nil
 		}
-		oom, err := r.b.killedForMemory(ctx, func(*container.State) bool { return true })
+		oom, err := r.b.killedForMemory(ctx, blindTime, func(*container.State) bool { return true })
 		out.EngineOOM = oom
 		return out, err
 	case why == endCanceled:
@@ -159,7 +159,7 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		out.Invalid = fmt.Sprintf("the sandbox ended without a report (exit code %d)", exit)
 		killed = exit == killedExit && !gvisor(r.b.e.host.Runtime)
 	}
-	oom, err := r.b.killedForMemory(ctx, func(s *container.State) bool { return why == endNone && s.ExitCode == killedExit })
+	oom, err := r.b.killedForMemory(ctx, deadTime, func(s *container.State) bool { return why == endNone && s.ExitCode == killedExit })
 	if err != nil && why == endNone {
 		// An engine that is going down kills its containers first.
 		return out, err
