@@ -105,13 +105,9 @@ func (c *controller) examine() {
 	for _, left := range found {
 		containers.add("%.12s %s of %s", left.ID, left.Status, left.worker())
 	}
-	// A crash of the engine may leave a container half made, which is its own affair. No program runs in such a one.
-	shims := count{what: "processes of containers left"}
-	for _, pid := range c.engine.shims() {
-		if running := children(pid); len(running) > 0 && !strings.HasSuffix(strings.TrimSpace(running[0]), "runc init") {
-			shims.add("%s of %s", running, commandLine(pid))
-		}
-	}
+	// An engine that crashes while it starts a container may know nothing of it afterwards. Such a sandbox, which
+	// waits for a job that never comes, ends itself in the end.
+	shims := count{what: "containers that the engine has forgotten", n: len(c.engine.shims()), want: -1}
 	counts = append(counts, containers, shims)
 	for _, n := range counts {
 		c.t.Logf("%-40s %5d", n.what, n.n)
@@ -127,6 +123,7 @@ func (c *controller) examineJobs(ctx context.Context) []count {
 	finished, dead := count{what: "finished", want: -1}, count{what: "dead letters", want: -1}
 	twice, differ := count{what: "results stored twice"}, count{what: "results that differ from the expected"}
 	retried, unlisted := count{what: "attempts beyond the first", want: -1}, count{what: "dead letters that are not listed"}
+	var ends []time.Time
 	classes, listed := map[string]int{}, map[string]bool{}
 	letters, err := c.book.DeadLetters(ctx, ledger.DeadLetterFilter{Limit: len(tasks) + 1})
 	c.check(err)
@@ -140,6 +137,7 @@ func (c *controller) examineJobs(ctx context.Context) []count {
 		history, err := c.book.History(ctx, id)
 		c.check(err)
 		r, err := c.book.Result(ctx, id)
+		ends = append(ends, e.FinishedAt)
 		stored := 0
 		for _, a := range history {
 			if job.Status(a.Class).Valid() || e.State == ledger.StateDead && a.Class == e.Class && a.Fence == e.Fence {
@@ -169,11 +167,26 @@ func (c *controller) examineJobs(ctx context.Context) []count {
 			}
 		}
 	}
+	c.sayLongestPause(ends)
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
 		c.t.Logf("attempts of jobs with several: %-12s %d", class, classes[class])
 	}
 	accepted := count{what: "accepted", n: len(tasks), want: finished.n + dead.n}
 	return []count{accepted, finished, dead, unlisted, retried, twice, differ}
+}
+
+// sayLongestPause tells when the fleet did not get on.
+func (c *controller) sayLongestPause(ends []time.Time) {
+	slices.SortFunc(ends, time.Time.Compare)
+	before, longest := c.began, time.Duration(0)
+	from := c.began
+	for _, end := range ends {
+		if end.Sub(before) > longest {
+			from, longest = before, end.Sub(before)
+		}
+		before = end
+	}
+	c.say("no job ended for at most %s, from %.1fs on", longest.Round(time.Millisecond), from.Sub(c.began).Seconds())
 }
 
 // examineRedis looks for what should not stand in Redis any more.

@@ -168,21 +168,6 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(string(text), "\x00", " ")
 }
 
-// children are the command lines of the children of a process.
-func children(pid int) []string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		return nil // it has gone
-	}
-	var lines []string
-	for _, child := range strings.Fields(string(text)) {
-		if n, err := strconv.Atoi(child); err == nil {
-			lines = append(lines, fmt.Sprintf("%d %s", n, commandLine(n)))
-		}
-	}
-	return lines
-}
-
 // ask asks the engine and decodes the answer unless into is nil.
 func (e *engine) ask(ctx context.Context, method, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)

@@ -72,7 +72,7 @@ func supervise(in io.Reader, out *frameWriter) error {
 	if err := out.sendJSON(wire.Ready, ready); err != nil {
 		return err
 	}
-	info, hangup, err := awaitJob(in, r)
+	info, hangup, err := awaitJob(in, r, maxIdle)
 	if errors.Is(err, io.EOF) {
 		return nil // the worker needs this sandbox no more
 	}
@@ -132,10 +132,14 @@ func holdThread(release <-chan struct{}, done chan<- struct{}) {
 	<-held
 }
 
+// maxIdle is longer than any worker lets a sandbox wait. An engine that crashes while it starts a container may forget it,
+// and then nobody but ourselves is left to end it.
+const maxIdle = 30 * time.Minute
+
 // awaitJob reads the JOB frame. It returns io.EOF when the worker hung up
-// without one, and an error when the interpreter died while waiting. After a job,
+// without one or none came for as long as idle, and an error when the interpreter died while waiting. After a job,
 // hangup is closed when the worker closes its end, or sends what it must not.
-func awaitJob(in io.Reader, r *reaper) (info wire.JobInfo, hangup <-chan struct{}, err error) {
+func awaitJob(in io.Reader, r *reaper, idle time.Duration) (info wire.JobInfo, hangup <-chan struct{}, err error) {
 	type answer struct {
 		info wire.JobInfo
 		err  error
@@ -151,9 +155,13 @@ func awaitJob(in io.Reader, r *reaper) (info wire.JobInfo, hangup <-chan struct{
 		}
 		close(gone)
 	}()
+	patience := time.NewTimer(idle)
+	defer patience.Stop()
 	select {
 	case a := <-got:
 		return a.info, gone, a.err
+	case <-patience.C:
+		return wire.JobInfo{}, nil, io.EOF
 	case e := <-r.main:
 		return wire.JobInfo{}, nil, fmt.Errorf("the interpreter died while waiting for a job: %s", describe(e.status))
 	}

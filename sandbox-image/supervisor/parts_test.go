@@ -416,3 +416,13 @@ func (w *writes) Write(p []byte) (int, error) {
 	*w = append(*w, len(p))
 	return len(p), nil
 }
+
+// TestForgottenSandboxEnds checks that a supervisor does not wait for ever when nobody knows it any more.
+func TestForgottenSandboxEnds(t *testing.T) {
+	t.Parallel()
+	in, _ := io.Pipe() // an engine keeps the input open, and nothing comes
+	t.Cleanup(func() { _ = in.Close() })
+	if info, _, err := awaitJob(in, newReaper(0), 10*time.Millisecond); !errors.Is(err, io.EOF) {
+		t.Errorf("got %+v, error %v, want io.EOF", info, err)
+	}
+}
