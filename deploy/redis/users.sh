@@ -2,7 +2,7 @@
 # Writes the users of users.conf as Redis reads them (aclfile) to standard output.
 # A password comes from the file named by WORKER_PASSWORD_FILE, or else from
 # WORKER_PASSWORD; the same for ENQUEUER and DASHBOARD. A user without one is left
-# out. Only the hashes are written.
+# out, and default is off. Only the hashes are written.
 set -eu
 umask 077
 here=$(dirname "$0")
@@ -24,8 +24,15 @@ sed -e '/^#/d' -e '/^$/d' "${USERS_CONF:-$here/users.conf}" | awk '
 	*@WORKER@*) name=WORKER ;;
 	*@ENQUEUER@*) name=ENQUEUER ;;
 	*@DASHBOARD@*) name=DASHBOARD ;;
-	*) printf '%s\n' "$line" && continue ;;
+	*)
+		printf '%s\n' "$line"
+		continue
+		;;
 	esac
 	hashed=$(hash "$name")
-	if [ -n "$hashed" ]; then printf '%s\n' "$line" | sed "s/@$name@/$hashed/"; fi
+	if [ -n "$hashed" ]; then
+		printf '%s\n' "$line" | sed "s/@$name@/$hashed/"
+	elif [ "$name" = DASHBOARD ]; then
+		printf 'user default off resetpass resetkeys resetchannels -@all\n'
+	fi
 done

@@ -124,7 +124,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	no := &refusal{http.StatusBadGateway, "the engine does not answer"}
 	if !errors.As(err, &no) {
 		p.log.Warn("engine", zap.Error(err))
-	} else {
+	} else if no.status != http.StatusNotFound { // a worker asks until what it removed is gone
 		p.log.Warn("refused", zap.String("method", r.Method), zap.String("path", cut(r.URL.Path)), zap.String("reason", cut(no.reason)))
 	}
 	w.Header().Set("Content-Type", "application/json")
