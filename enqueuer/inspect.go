@@ -137,7 +137,7 @@ func (c *doctorCmd) Run(s *session) error {
 	ctx, cancel := context.WithTimeout(s.ctx, reachTimeout)
 	defer cancel()
 	facts, err := ledger.CheckServer(ctx, client)
-	rows := doctor.Redis(queue.ShownURL(s.Redis), facts, err)
+	rows := append(doctor.Redis(queue.ShownURL(s.Redis), facts, err), doctor.RedisAccess(s.Redis, s.RedisPasswordFile != "")...)
 	write := map[string]func(io.Writer, []doctor.Row) error{"text": doctor.Text, "json": doctor.JSON}[c.Format]
 	if err := write(s.out, rows); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)

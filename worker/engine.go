@@ -12,6 +12,7 @@ import (
 	"github.com/execra/tracefleet/internal/doctor"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/sandbox/canary"
 	"github.com/execra/tracefleet/internal/sandbox/docker"
 )
 
@@ -42,7 +43,7 @@ type doctorCmd struct {
 
 // Help explains the command in its --help.
 func (*doctorCmd) Help() string {
-	return `Looks at Redis, the engine, the sandbox image, seccomp and the cgroups, and says what to do about what is missing. The exit code is 1 when a check failed. Warnings do not fail.`
+	return `Looks at Redis, the engine, the machine, and a sandbox from the inside, and says what to do about what is missing or known to be broken. The exit code is 1 when a check failed. Warnings do not fail.`
 }
 
 // doctorTimeout bounds all checks together.
@@ -81,7 +82,7 @@ func (s *session) redisRows(ctx context.Context) ([]doctor.Row, error) {
 	}
 	defer func() { _ = client.Close() }() // it was only asked
 	facts, err := ledger.CheckServer(ctx, client)
-	return doctor.Redis(queue.ShownURL(s.Redis), facts, err), nil
+	return append(doctor.Redis(queue.ShownURL(s.Redis), facts, err), doctor.RedisAccess(s.Redis, s.RedisPasswordFile != "")...), nil
 }
 
 func (s *session) engineRows(ctx context.Context) []doctor.Row {
@@ -91,9 +92,12 @@ func (s *session) engineRows(ctx context.Context) []doctor.Row {
 	}
 	defer func() { _ = engine.Close() }() // it was only asked
 	f := engine.Facts()
-	return doctor.Engine{
+	rows := doctor.Engine{
 		Name: s.Engine, Version: f.EngineVersion, APIVersion: f.APIVersion, OCIRuntime: f.OCIRuntime, GVisor: f.GVisor,
 		CgroupVersion: f.CgroupVersion, CgroupDriver: f.CgroupDriver, StorageDriver: f.StorageDriver,
-		Kernel: f.KernelVersion, SecurityOptions: f.SecurityOptions, Warnings: f.Warnings, Image: f.Image, ImageID: f.ImageID,
+		Kernel: f.KernelVersion, SecurityOptions: f.SecurityOptions, RuncVersion: f.RuncVersion, RuntimeArgs: f.RuntimeArgs,
+		Warnings: f.Warnings, Image: f.Image, ImageID: f.ImageID,
 	}.Rows()
+	rows = append(rows, doctor.ReadHost("/", f.RootDir).Rows()...)
+	return append(rows, doctor.Canary(canary.Look(ctx, engine)))
 }

@@ -56,13 +56,18 @@ func TestRedisRows(t *testing.T) {
 func TestEngineRows(t *testing.T) {
 	t.Parallel()
 	good := Engine{Name: "docker", Version: "28.5.2", OCIRuntime: "runc", CgroupVersion: "2", SecurityOptions: []string{"apparmor", "seccomp"}}
-	bare := Engine{Name: "docker", Version: "20.10.24", OCIRuntime: "runsc-kvm", GVisor: true, CgroupVersion: "1", Warnings: []string{"WARNING: No blkio support"}}
+	good.Kernel, good.Version, good.RuncVersion, good.StorageDriver = "6.18.44", "29.6.0", "v1.4.0-0-g1234567", "overlayfs"
+	good.SecurityOptions = append(good.SecurityOptions, "rootless")
+	bare := Engine{Name: "docker", Kernel: "5.10.60", StorageDriver: "vfs", Version: "20.10.24", OCIRuntime: "runsc-kvm", GVisor: true, CgroupVersion: "1", Warnings: []string{"WARNING: No blkio support"}}
 	tests := map[string]struct {
 		rows []Row
 		want map[string]Status
 	}{
 		"good": {rows: good.Rows(), want: map[string]Status{}},
-		"bare": {rows: bare.Rows(), want: map[string]Status{"seccomp": Fail, "access control": Warn, "engine warning": Warn}},
+		"bare": {rows: bare.Rows(), want: map[string]Status{
+			"seccomp": Fail, "access control": Warn, "engine warning": Warn, "engine version": Warn, "kernel version": Warn,
+			"seccomp in gVisor": Warn, "user namespace": Warn, "storage driver": Warn,
+		}},
 		"down": {rows: EngineDown("docker", errors.New("no socket")), want: map[string]Status{"engine": Fail}},
 	}
 	for name, tt := range tests {

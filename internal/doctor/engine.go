@@ -18,8 +18,12 @@ type Engine struct {
 	StorageDriver   string
 	Kernel          string
 	SecurityOptions []string
-	Warnings        []string
-	Image, ImageID  string
+	// RuncVersion is what the engine says of its runc; empty for nothing.
+	RuncVersion string
+	// RuntimeArgs are what the engine starts the runtime with.
+	RuntimeArgs    []string
+	Warnings       []string
+	Image, ImageID string
 }
 
 // EngineDown is the row of an engine that cannot be used, with the reason,
@@ -34,18 +38,57 @@ func (e Engine) Rows() []Row {
 	rows := []Row{
 		{Name: "engine", Status: OK, Detail: fmt.Sprintf("%s %s, API %s, %s, kernel %s", e.Name, e.Version, e.APIVersion, e.StorageDriver, e.Kernel)},
 		{Name: "sandbox image", Status: OK, Detail: fmt.Sprintf("%s, %s", e.Image, e.ImageID)},
-		e.runtime(), e.seccomp(), e.mandatoryAccess(), e.cgroups(),
+		judgeVersion("engine version", e.Version, engineFloors), judgeVersion("kernel version", e.Kernel, kernelFloors),
 	}
+	rows = append(rows, e.runtime()...)
+	rows = append(rows, e.seccomp(), e.mandatoryAccess(), e.users(), e.cgroups(), e.storage())
 	for _, warning := range e.Warnings {
 		rows = append(rows, Row{Name: "engine warning", Status: Warn, Detail: warning, Remedy: "see the engine's documentation"})
 	}
 	return rows
 }
 
-func (e Engine) runtime() Row {
-	r := Row{Name: "runtime", Status: OK, Detail: e.OCIRuntime}
-	if !e.GVisor {
-		r.Detail += ": sandboxes share the kernel of this machine"
+func (e Engine) runtime() []Row {
+	if e.GVisor {
+		return []Row{{Name: "runtime", Status: OK, Detail: e.OCIRuntime + ": sandboxes have a kernel of their own"}, e.innerFilter()}
+	}
+	rows := []Row{{Name: "runtime", Status: OK, Detail: e.OCIRuntime + ": sandboxes share the kernel of this machine"}}
+	if e.OCIRuntime == "runc" && e.RuncVersion != "" {
+		rows = append(rows, judgeVersion("runc version", e.RuncVersion, runcFloors))
+	}
+	return rows
+}
+
+// innerFilter is about the profile inside gVisor, which ignores it unless told.
+func (e Engine) innerFilter() Row {
+	const flag = "--oci-seccomp"
+	if slices.ContainsFunc(e.RuntimeArgs, func(arg string) bool { return arg == flag || arg == flag+"=true" }) {
+		return Row{Name: "seccomp in gVisor", Status: OK, Detail: "gVisor filters system calls as the fleet asks"}
+	}
+	return Row{
+		Name: "seccomp in gVisor", Status: Warn, Detail: "gVisor ignores the fleet's profile: a program can change the limits of its supervisor, and ends in result_invalid",
+		Remedy: "add " + flag + " to the runtime's runtimeArgs in the engine's daemon.json; deploy/setup/gvisor.sh does",
+	}
+}
+
+// users is about what root in a container would be on the host.
+func (e Engine) users() Row {
+	switch {
+	case slices.Contains(e.SecurityOptions, "rootless"):
+		return Row{Name: "user namespace", Status: OK, Detail: "the engine runs without root"}
+	case slices.Contains(e.SecurityOptions, "userns"):
+		return Row{Name: "user namespace", Status: OK, Detail: "root in a container is nobody on the host"}
+	}
+	return Row{
+		Name: "user namespace", Status: Warn, Detail: "none: who gets out of a container as root is root on the host; sandboxes run as another user",
+		Remedy: "turn on userns-remap, or run the engine rootless",
+	}
+}
+
+func (e Engine) storage() Row {
+	r := Row{Name: "storage driver", Status: OK, Detail: e.StorageDriver}
+	if e.StorageDriver == "vfs" {
+		r.Status, r.Remedy = Warn, "use overlay2: vfs copies the image for every sandbox"
 	}
 	return r
 }

@@ -1,7 +1,11 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"net"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/execra/tracefleet/internal/ledger"
@@ -33,6 +37,50 @@ func Redis(address string, facts ledger.ServerFacts, err error) []Row {
 		rows[0] = Row{Name: "redis", Status: Fail, Detail: fmt.Sprintf("%s: %v", address, err), Remedy: "see its settings in docs/operations.md"}
 	}
 	return append(rows, eviction(facts), persistence(facts), memory(facts), clock(facts))
+}
+
+// RedisAccess judges how the Redis of a URL is reached: with which proof and over which wire. passwordFile is true when
+// the password is in a file.
+func RedisAccess(address string, passwordFile bool) []Row {
+	u, err := url.Parse(firstHost(address))
+	if err != nil {
+		return nil // it cannot be reached either, and that was said
+	}
+	near := u.Scheme == "unix" || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
+	_, password := u.User.Password()
+	rows := []Row{{Name: "redis access", Status: OK, Detail: "with a password, as " + cmp.Or(u.User.Username(), "the default user")}}
+	switch {
+	case !password && !passwordFile && near:
+		rows[0].Detail = "without a password, on this machine only"
+	case !password && !passwordFile:
+		rows[0] = Row{
+			Name: "redis access", Status: Warn, Detail: "without a password: whoever reaches it reads programs and results, and has jobs run",
+			Remedy: "make users with deploy/redis/users.sh, and give their passwords by --redis-password-file",
+		}
+	}
+	switch {
+	case strings.HasPrefix(u.Scheme, "rediss"):
+		rows = append(rows, Row{Name: "redis wire", Status: OK, Detail: "TLS"})
+	case near:
+		rows = append(rows, Row{Name: "redis wire", Status: OK, Detail: "does not leave this machine"})
+	default:
+		rows = append(rows, Row{
+			Name: "redis wire", Status: Warn, Detail: "not encrypted: programs, results and the password can be read on the way",
+			Remedy: "use rediss://, unless the network between is yours alone",
+		})
+	}
+	return rows
+}
+
+// firstHost is a URL with the first of its hosts only.
+func firstHost(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	host, _, _ := strings.Cut(rest[:end], ",")
+	return scheme + "://" + host + rest[end:]
 }
 
 func eviction(f ledger.ServerFacts) Row {

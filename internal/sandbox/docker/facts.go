@@ -33,6 +33,12 @@ type Facts struct {
 	MemoryBytes     int64
 	// SecurityOptions are the engine's own names, such as "seccomp", "apparmor", "rootless".
 	SecurityOptions []string
+	// RuncVersion is the engine's word for its runc, a version or a commit; empty when it says nothing.
+	RuncVersion string
+	// RuntimeArgs are what the engine starts OCIRuntime with.
+	RuntimeArgs []string
+	// RootDir is where the engine keeps its layers, on its own machine.
+	RootDir string
 	// Warnings are the engine's own.
 	Warnings []string
 	// Image is the tag that was asked for, ImageID what it means.
@@ -77,7 +83,7 @@ func (e *Engine) survey(ctx context.Context) error {
 	}
 	e.host = host{
 		ImageID: img.ID, Runtime: e.facts.OCIRuntime, Seccomp: profile,
-		AppArmor: slices.Contains(e.facts.SecurityOptions, "apparmor"),
+		AppArmor: slices.Contains(e.facts.SecurityOptions, "apparmor"), SELinux: slices.Contains(e.facts.SecurityOptions, "selinux"),
 	}
 	if img.Config != nil {
 		e.host.ImageLabels = img.Config.Labels
@@ -109,6 +115,7 @@ func newFacts(info system.Info, api string, cfg Config, imageID string) Facts {
 		f.OCIRuntime = info.DefaultRuntime
 	}
 	f.GVisor = gvisor(f.OCIRuntime)
+	f.RuncVersion, f.RootDir, f.RuntimeArgs = info.RuncCommit.ID, info.DockerRootDir, info.Runtimes[f.OCIRuntime].Args
 	for name := range info.Runtimes {
 		f.Runtimes = append(f.Runtimes, name)
 	}

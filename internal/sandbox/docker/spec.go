@@ -27,6 +27,8 @@ type host struct {
 	Seccomp string
 	// AppArmor is true when the engine can confine containers by AppArmor.
 	AppArmor bool
+	// SELinux is true when it can by SELinux.
+	SELinux bool
 }
 
 // spec is all that the engine is told about one sandbox.
@@ -108,6 +110,9 @@ func newHostConfig(cfg Config, l job.Limits, h host) *container.HostConfig {
 	security := []string{"no-new-privileges:true", "seccomp=" + h.Seccomp}
 	if h.AppArmor {
 		security = append(security, "apparmor=docker-default")
+	}
+	if h.SELinux {
+		security = append(security, "label=type:container_t")
 	}
 	return &container.HostConfig{
 		Runtime:        h.Runtime,

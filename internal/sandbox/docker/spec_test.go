@@ -37,6 +37,7 @@ func TestSpecGolden(t *testing.T) {
 			h.AppArmor = true
 			h.ImageLabels = map[string]string{"org.opencontainers.image.title": "sandbox"}
 		}},
+		{"selinux", Config{}, job.DefaultLimits(), func(h *host) { h.SELinux = true }},
 		{"gvisor", Config{}, job.DefaultLimits(), func(h *host) { h.Runtime = "runsc" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
