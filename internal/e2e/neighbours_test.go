@@ -15,9 +15,9 @@ func TestNeighbours(t *testing.T) {
 	hogs := map[string]job.Status{}
 	for code, status := range map[string]job.Status{
 		"while True: pass\n": job.StatusTimeLimit,
-		"h = []\nwhile True: h.append(bytearray(b'x') * (1 << 20))\n": job.StatusMemoryLimit,
+		"h = []\nwhile True: h.append(bytearray(b'x') * (1 << 20))\n":                                                            job.StatusMemoryLimit,
 		"import os, time\nwhile True:\n    try:\n        if os.fork() == 0: time.sleep(60)\n    except OSError:\n        pass\n": job.StatusTimeLimit,
-		"while True: print('flood' * 1000)\n": job.StatusOutputLimit,
+		"while True: print('flood' * 1000)\n":                                                                                    job.StatusOutputLimit,
 	} {
 		hogs[f.submit(t, program(t, code, limits))] = status
 	}
