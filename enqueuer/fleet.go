@@ -37,14 +37,21 @@ func (s *session) connect(bounds ...admissionFlags) (*fleet, error) {
 		return nil, cli.Usagef("--redis: %w", err)
 	}
 	f := &fleet{redis: client}
-	if err := f.open(s.ctx, admission); err != nil {
+	config := ledger.Config{Admission: admission}
+	if s.KeyFile != "" {
+		if config.Keys, err = ledger.ReadKeys(s.KeyFile); err != nil {
+			f.close()
+			return nil, cli.Usagef("--key-file: %w", err)
+		}
+	}
+	if err := f.open(s.ctx, config); err != nil {
 		f.close()
 		return nil, s.explain(err, "")
 	}
 	return f, nil
 }
 
-func (f *fleet) open(ctx context.Context, admission ledger.Admission) error {
+func (f *fleet) open(ctx context.Context, config ledger.Config) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reachTimeout, fmt.Errorf("no answer within %s", reachTimeout))
 	defer cancel()
 	if err := f.redis.Ping(ctx).Err(); err != nil {
@@ -54,7 +61,7 @@ func (f *fleet) open(ctx context.Context, admission ledger.Admission) error {
 	if err != nil {
 		return err
 	}
-	if f.ledger, err = ledger.New(f.redis, ledger.Config{Admission: admission}); err != nil {
+	if f.ledger, err = ledger.New(f.redis, config); err != nil {
 		return err
 	}
 	f.desk, err = intake.New(f.ledger, producer, intake.Config{})

@@ -46,6 +46,7 @@ type common struct {
 	Redis string `default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the fleet (also $TRACEFLEET_REDIS, $REDIS_URL). Default: ${default}."`
 	// The file, unlike the URL, is in no process list.
 	RedisPasswordFile string `placeholder:"FILE" help:"File whose first line is the password for Redis, in place of one in the URL."`
+	KeyFile           string `placeholder:"FILE" help:"File of keys that encrypt jobs and results in Redis: an id, a space and 32 bytes in base64 a line, the first for what is new. The same for the whole fleet."`
 
 	Quiet bool   `short:"q" help:"No notices and no progress on standard error; errors still."`
 	Color string `enum:"auto,always,never" default:"auto" placeholder:"WHEN" help:"Colours: ${enum}. auto is for terminals and honours $NO_COLOR."`

@@ -39,6 +39,7 @@ type settings struct {
 	Redis string `default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the fleet (also $TRACEFLEET_REDIS, $REDIS_URL): a URL, embedded for one inside this worker on 127.0.0.1:6379, or embedded:PORT. Default: ${default}."`
 	// The file, unlike the URL, is in no process list.
 	RedisPasswordFile string `placeholder:"FILE" help:"File whose first line is the password for Redis, in place of one in the URL."`
+	KeyFile           string `placeholder:"FILE" help:"File of keys that encrypt jobs and results in Redis: an id, a space and 32 bytes in base64 a line, the first for what is new. The same for the whole fleet."`
 
 	Engine  string `enum:"docker" default:"docker" placeholder:"NAME" help:"What runs the sandboxes: ${enum}."`
 	Image   string `default:"tracefleet/sandbox:latest" placeholder:"IMAGE" help:"Sandbox image (${default})."`

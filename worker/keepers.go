@@ -29,6 +29,18 @@ func (s *session) keepers(p parts, book *ledger.Ledger, producer *queue.Producer
 	return []part{sweeper.Run, counter.Run}, nil
 }
 
+// keys reads the keys that encrypt what stands in Redis; none without a file.
+func (s *session) keys() (*ledger.Keys, error) {
+	if s.KeyFile == "" {
+		return nil, nil
+	}
+	keys, err := ledger.ReadKeys(s.KeyFile)
+	if err != nil {
+		return nil, cli.Usagef("--key-file: %w", err)
+	}
+	return keys, nil
+}
+
 // checkDigest refuses another image than the one that was asked for.
 func (s *session) checkDigest(f docker.Facts) error {
 	if s.Digest == "" || s.Digest == f.ImageID {

@@ -75,7 +75,11 @@ type parts struct {
 
 // work puts the parts together that take jobs and run them, and waits for their end.
 func (s *session) work(p parts) error {
-	book, err := ledger.New(p.redis.client, ledger.Config{Metrics: ledger.NewMetrics(p.metrics), Log: p.log})
+	keys, err := s.keys()
+	if err != nil {
+		return err
+	}
+	book, err := ledger.New(p.redis.client, ledger.Config{Keys: keys, Metrics: ledger.NewMetrics(p.metrics), Log: p.log})
 	if err != nil {
 		return err
 	}

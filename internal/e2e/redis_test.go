@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -74,15 +75,28 @@ func TestRedisUsers(t *testing.T) {
 
 	// The fleet works, with each command as its own user.
 	f.workerURL = "redis://worker@" + address + "/0"
-	f.env = []string{"TRACEFLEET_REDIS_PASSWORD_FILE=" + files["worker"]}
+	// What it stores is encrypted, besides.
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails, says crypto/rand
+	keyFile := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keyFile, []byte("first "+base64.StdEncoding.EncodeToString(key)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keyEnv := "TRACEFLEET_KEY_FILE=" + keyFile
+	f.env = []string{"TRACEFLEET_REDIS_PASSWORD_FILE=" + files["worker"], keyEnv}
 	w := f.start("w1", 2)
-	f.url, f.env = "redis://enqueuer@"+address+"/0", []string{"TRACEFLEET_REDIS_PASSWORD_FILE=" + files["enqueuer"]}
+	f.url, f.env = "redis://enqueuer@"+address+"/0", []string{"TRACEFLEET_REDIS_PASSWORD_FILE=" + files["enqueuer"], keyEnv}
 	wantOK(t, f.result(t, f.submit(t, program(t, "print('hello')\n", nil))), "hello\n")
 	stopped := f.submit(t, program(t, "import time\ntime.sleep(60)\n", map[string]any{"limits": map[string]any{"wall_ms": 60_000}}))
 	f.waitRunning(t, stopped)
 	f.enqueuer(t, "", "cancel", stopped).done(t)
 	if r := f.result(t, stopped); r.Status != job.StatusCanceled {
 		t.Errorf("got status %s, want canceled", r.Status)
+	}
+	for _, key := range []string{":input", ":result"} {
+		if text, err := admin.Get(ctx, "tf:{"+stopped+"}"+key).Result(); err != nil || !strings.HasPrefix(text, "TFE1\x05first") {
+			t.Errorf("got %.20q, error %v as the %s in Redis, want it encrypted", text, err, key)
+		}
 	}
 	for _, args := range [][]string{{"dlq", "list"}, {"doctor"}} {
 		f.enqueuer(t, "", args...).done(t)

@@ -75,7 +75,7 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 // claim runs the script. In the same round trip the reconciler is told to look as soon as the claim can be stale, if it is one;
 // otherwise, or when that fails, it looks for nothing, or a little later.
 func (l *Ledger) claim(ctx context.Context, id, worker string) ([]any, error) {
-	keys, args := jobKeys(id), []any{word(worker), l.cfg.OpenTTL.Milliseconds(), rand.Text(), maxInputBytes, id}
+	keys, args := jobKeys(id), []any{word(worker), l.cfg.OpenTTL.Milliseconds(), rand.Text(), maxInputBytes + sealOverhead, id}
 	var claimed *redis.Cmd
 	// Each command knows its own error.
 	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {

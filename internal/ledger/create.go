@@ -27,6 +27,7 @@ func (l *Ledger) Create(ctx context.Context, j job.Job) (e Entry, created bool, 
 	if err != nil {
 		return Entry{}, false, fmt.Errorf("create %s: %w", j.ID, err)
 	}
+	blob = l.cfg.Keys.seal(sealedInput, j.ID, blob)
 	digest := j.Digest()
 	// First the index, so that a job whose submitter dies behind the next step is found.
 	err = l.refuseFull(ctx)
@@ -86,7 +87,7 @@ func (l *Ledger) Input(ctx context.Context, id string) (job.Job, error) {
 	if !job.ValidID(id) {
 		return job.Job{}, fmt.Errorf("input %.40q: %w", id, ErrNotFound)
 	}
-	blob, err := l.readBlob(ctx, inputKey(id), maxInputBytes)
+	blob, err := l.readBlob(ctx, inputKey(id), maxInputBytes+int64(sealOverhead))
 	if errors.Is(err, errNoBlob) {
 		return job.Job{}, fmt.Errorf("input %s: %w", id, ErrNotFound)
 	}
@@ -107,7 +108,14 @@ func (l *Ledger) ClaimedInput(ctx context.Context, c Claim) (job.Job, error) {
 
 // readInput reads the stored input of a job.
 func (l *Ledger) readInput(id string, blob []byte) (job.Job, error) {
-	j, err := l.codec.decodeInput(blob)
+	var j job.Job
+	blob, err := l.cfg.Keys.open(sealedInput, id, blob)
+	if errors.Is(err, ErrNoKey) {
+		return job.Job{}, fmt.Errorf("input %s: %w", id, err)
+	}
+	if err == nil {
+		j, err = l.codec.decodeInput(blob)
+	}
 	if err == nil && j.ID != id {
 		err = corrupt("input: it is the input of %.40q", j.ID)
 	}
@@ -124,7 +132,7 @@ func (l *Ledger) Result(ctx context.Context, id string) (job.Result, error) {
 	if !job.ValidID(id) {
 		return job.Result{}, fmt.Errorf("result %.40q: %w", id, ErrNotFound)
 	}
-	blob, err := l.readBlob(ctx, resultKey(id), l.cfg.MaxResultBytes)
+	blob, err := l.readBlob(ctx, resultKey(id), l.cfg.MaxResultBytes+int64(sealOverhead))
 	if errors.Is(err, errNoBlob) {
 		var e Entry
 		if e, err = l.Get(ctx, id); err != nil {
@@ -134,7 +142,7 @@ func (l *Ledger) Result(ctx context.Context, id string) (job.Result, error) {
 			return job.Result{}, fmt.Errorf("result %s: %w", id, ErrNotFinished)
 		}
 		// It may have ended between the two looks.
-		if blob, err = l.readBlob(ctx, resultKey(id), l.cfg.MaxResultBytes); errors.Is(err, errNoBlob) {
+		if blob, err = l.readBlob(ctx, resultKey(id), l.cfg.MaxResultBytes+int64(sealOverhead)); errors.Is(err, errNoBlob) {
 			l.cfg.Metrics.corrupt.Inc()
 			return job.Result{}, fmt.Errorf("result %s: %w", id, corrupt("the job is %s and its result is missing", e.State))
 		}
@@ -142,7 +150,14 @@ func (l *Ledger) Result(ctx context.Context, id string) (job.Result, error) {
 	if err != nil {
 		return job.Result{}, reply("result", id, err)
 	}
-	r, err := l.codec.decodeResult(blob)
+	var r job.Result
+	blob, err = l.cfg.Keys.open(sealedResult, id, blob)
+	if errors.Is(err, ErrNoKey) {
+		return job.Result{}, fmt.Errorf("result %s: %w", id, err)
+	}
+	if err == nil {
+		r, err = l.codec.decodeResult(blob)
+	}
 	if err == nil && r.ID != id {
 		err = corrupt("result: it is the result of %.40q", r.ID)
 	}

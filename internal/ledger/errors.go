@@ -29,6 +29,8 @@ var (
 	ErrCanceled = errors.New("the job was canceled by a user")
 	// ErrCorrupt means that what is stored cannot be understood. The text says what is wrong.
 	ErrCorrupt = errors.New("corrupt")
+	// ErrNoKey means that what is stored is encrypted with a key that is not here.
+	ErrNoKey = errors.New("no key")
 	// ErrClosed means that the Ledger was closed.
 	ErrClosed = errors.New("the ledger is closed")
 )

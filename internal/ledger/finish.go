@@ -62,6 +62,7 @@ func (l *Ledger) end(ctx context.Context, op string, x ending) error {
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", op, x.id, err)
 	}
+	blob = l.cfg.Keys.seal(sealedResult, x.id, blob)
 	got, err := finishScript.Run(ctx, l.rdb, jobKeys(x.id), x.fence, blob, string(x.state), string(x.result.Status),
 		x.class, x.message, word(x.attempt), x.ttl.Milliseconds(), DefaultRetention.Milliseconds(), x.id).Slice()
 	if err != nil {
@@ -101,6 +102,7 @@ func (l *Ledger) Cancel(ctx context.Context, id string) (State, error) {
 			if blob, err = l.codec.encodeResult(r, l.cfg.MaxResultBytes); err != nil {
 				return "", fmt.Errorf("cancel %s: %w", id, err)
 			}
+			blob = l.cfg.Keys.seal(sealedResult, id, blob)
 		}
 		got, err := cancelScript.Run(ctx, l.rdb, jobKeys(id), id, DefaultRetention.Milliseconds(), blob).Slice()
 		if err != nil {

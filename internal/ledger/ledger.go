@@ -39,7 +39,9 @@ type Config struct {
 	BeatEvery, StaleAfter time.Duration
 	// MaxLost is how many workers a job may take with it before it is put into the dead letters as ClassPoison.
 	MaxLost int
-	// MaxResultBytes bounds a compressed result.
+	// Keys encrypts what is stored of inputs and results; nil stores them as they are.
+	Keys *Keys
+	// MaxResultBytes bounds a compressed result, before it is encrypted.
 	MaxResultBytes int64
 	// Admission bounds what Create takes in.
 	Admission Admission
