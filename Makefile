@@ -81,6 +81,10 @@ attack: setup ## Every attack under runc, gVisor and crun; table in docs/securit
 gvisor: ## Build gVisor's runsc and make it known to the engine, for --runtime runsc
 	@deploy/setup/gvisor.sh
 
+.PHONY: bench-tracer
+bench-tracer: setup ## Measure what the tracer costs a program; the last line but one is JSON
+	@go test -run '^$$' -bench BenchmarkTracer -benchtime 1x -timeout 60m ./sandbox-image/tracer
+
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what we use (needs vuln.go.dev)
 	@go tool govulncheck ./...

@@ -50,8 +50,11 @@ def start():
         import _interpreters
 
         if _interpreters.get_current()[0] == 0:
+            import gc
+
+            collections = gc.get_count()[1]
             _load()
-            _freeze()
+            _freeze(collections)
             sys.modules[__name__ + ".session"].begin()
     except BaseException as error:  # the process ends here
         os.write(2, f"tracer: cannot start: {type(error).__name__}: {error}\n".encode())
@@ -60,14 +63,18 @@ def start():
         del sys.modules[name]
 
 
-def _freeze():
-    # type: () -> None
+def _freeze(collections):
+    # type: (int) -> None
     """Keep all that is loaded away from the garbage collector.
 
     It lives until the end, and the collections at the interpreter's end would take it to pieces, which takes
     as long as a small program. What the program makes is collected as ever. For that its namespace,
     which exists already, must not freeze: CPython up to 3.13 does not track a dictionary that
     holds no objects until it gets one. Where that is not so nothing is frozen.
+
+    ``collections`` is how many of the youngest objects there have been since one of the older: with so many
+    again the collector's clock stands where it would without the tracer, so that cycles of the
+    program's objects go when they would go.
     """
     import gc
 
@@ -77,6 +84,8 @@ def _freeze():
     gc.collect()
     if not gc.is_tracked(namespace):
         gc.freeze()
+    for _ in range(collections):
+        gc.collect(0)
     namespace.update(content)
 
 

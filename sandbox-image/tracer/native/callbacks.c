@@ -4,7 +4,7 @@
  * program can get hold of them and call them as it likes: arguments are checked,
  * and a call that is not about the frame that runs does nothing. They never
  * raise. What they return switches a place off (DISABLE) or nothing (None). */
-#include "recorder.h"
+#include "values.h"
 
 enum { SATURATED = 1000 };
 
@@ -117,7 +117,7 @@ static PyObject *on_start(PyObject *self, PyObject *const *arguments, size_t fla
     Facts *caller = thread->depth > 0 ? thread->stack[thread->depth - 1].facts : NULL;
     Activation *activation = threads_push(r, thread, place.frame, facts);
     if (caller != NULL && !r->saturating) {
-        count_up(r, facts->caller == caller ? facts->caller_counter : codes_edge(r, caller, facts));
+        count_up(r, facts->caller == caller ? facts->caller_counter : edges_count(r, caller, facts));
     }
     if (activation != NULL) {
         add(r, thread, activation, CALL, NULL, NULL);
@@ -171,7 +171,7 @@ static PyObject *on_line(PyObject *self, PyObject *const *arguments, size_t flag
     if (thread != NULL && r->saturating) {
         threads_walk(r, thread, place.frame);
     }
-    Activation *activation = thread != NULL ? threads_find(r, thread, place.frame, facts) : NULL;
+    Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
     if (activation != NULL) {
         activation->line = line;
         add(r, thread, activation, LINE, NULL, NULL);
@@ -231,7 +231,7 @@ static PyObject *leave(PyObject *self, PyObject *const *arguments, size_t flags,
     }
     count_up(r, C_OTHER);
     Thread *thread = threads_current(r, place.state);
-    Activation *activation = thread != NULL ? threads_find(r, thread, place.frame, facts) : NULL;
+    Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
     if (activation != NULL) {
         set_line(activation);
         add(r, thread, activation, kind, unwrapped(arguments[2]), NULL);

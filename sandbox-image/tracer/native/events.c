@@ -3,8 +3,8 @@
  * A record is a head of fixed size and what changed. In the head area every
  * event says what is different; after it, every event goes to the ring, and now
  * and then one with all that its frame shows. How often is decided by the clock:
- * such snapshots may take a sixteenth of the time. */
-#include "recorder.h"
+ * such snapshots may take a thirty-second part of the time. */
+#include "values.h"
 
 #include <sys/mman.h>
 #include <time.h>
@@ -26,7 +26,7 @@ typedef struct __attribute__((packed, may_alias)) ShortHead {
     uint32_t line;
 } ShortHead;
 enum { HAS_VARIABLES = 1, HAS_VALUE = 2, HAS_OBJECTS = 4, HAS_ERROR = 8, HAS_OUTPUT = 16, HAS_LOOKED = 32, SHORT = 8 };
-enum { FORMAT = 2, SEGMENTS = 8, SEGMENT_HEAD = 16, RING_HEAD = 16, LOOK_AT_CLOCK = 64, SHARE = 16 };
+enum { FORMAT = 2, SEGMENTS = 8, SEGMENT_HEAD = 16, RING_HEAD = 16, LOOK_AT_CLOCK = 64, SHARE = 32, LOOK_AT_TIME = 8 };
 
 static int64_t nanoseconds(clockid_t clock) {
     struct timespec now;
@@ -67,13 +67,14 @@ static void measure_ticks(Recorder *r) {
     r->tick_scale = (uint64_t)((double)(now - start) / 1000.0 / (double)(passed > 0 ? passed : 1) * 4294967296.0);
 }
 
-/* Start a segment of the ring: no bytes yet. */
-static void segment_start(Recorder *r, uint32_t segment) {
+/* Start a segment of the ring, with the number of its first event. */
+static void segment_start(Recorder *r, uint32_t segment, uint64_t first) {
     Ring *ring = &r->ring;
     uint8_t *base = ring->base + RING_HEAD + (size_t)segment * ring->segment_bytes;
-    uint64_t none = 0;
     ring->current = segment;
-    memcpy(base + 8, &none, 8);
+    ring->used = (uint64_t *)(base + 8);
+    *ring->used = 0;
+    memcpy(base, &first, 8);
     ring->at = base + SEGMENT_HEAD;
     ring->end = base + ring->segment_bytes;
     r->last.frame = 0; /* the first record of a segment is a whole one */
@@ -93,7 +94,7 @@ static void ring_open(Recorder *r) {
     ring->on = true;
     uint32_t head[4] = {FORMAT, SEGMENTS, bytes, 0};
     memcpy(ring->base, head, sizeof head);
-    segment_start(r, 0);
+    segment_start(r, 0, r->event_count + 2); /* after the event that is being added */
     __atomic_store_n(area->committed, RING_HEAD + (uint64_t)SEGMENTS * bytes, __ATOMIC_RELEASE);
 }
 
@@ -101,6 +102,7 @@ static void ring_open(Recorder *r) {
 void events_open(Recorder *r, uint64_t budget) {
     Area *area = &r->area[AREA_EVENTS];
     measure_ticks(r);
+    r->until_time = 1;
     r->room = budget;
     r->wants_events = budget > 0;
     r->recording = true;
@@ -164,14 +166,15 @@ static inline uint8_t *head_write(Recorder *r, Out *out, const Event *event, uin
     return at + 1;
 }
 
-/* Write what an event shows besides its head; say what there is. */
-static unsigned body_write(Recorder *r, Out *out, const Event *event, bool all) {
+/* Write what an event shows besides its head; say what there is. With all it
+ * shows everything; with quiet no object can have changed. */
+static unsigned body_write(Recorder *r, Out *out, const Event *event, bool all, bool quiet) {
     unsigned has = 0;
     if (r->with_values) {
         Found found;
         found.count = 0;
         uint8_t *at = out->at;
-        variables_write(r, out, event->activation, &found, all);
+        quiet &= !variables_write(r, out, event->activation, &found, all);
         if (!out->full && *at != 0) {
             has |= HAS_VARIABLES;
         } else if (!out->full) {
@@ -180,8 +183,9 @@ static unsigned body_write(Recorder *r, Out *out, const Event *event, bool all) 
         if (event->value != NULL) {
             has |= HAS_VALUE;
             value_write(r, out, event->value, Py_TYPE(event->value), &found);
+            quiet &= !value_is_object(event->value);
         }
-        if (found.count > 0) {
+        if (found.count > 0 && !quiet) {
             at = out->at;
             objects_write(r, out, &found, all);
             if (!out->full && *at != 0) {
@@ -233,9 +237,25 @@ static void populate(Recorder *r) {
     }
 }
 
+/* Return the time of an event. For lines the processor's counter, which takes
+ * as long as all else, is read every eighth time and when the system's coarse
+ * clock has moved on: so a line's time may be behind by one beat of that. */
+static uint64_t time_now(Recorder *r, enum Kind kind) {
+    if (kind == LINE && --r->until_time > 0) {
+        uint64_t coarse = (uint64_t)nanoseconds(CLOCK_MONOTONIC_COARSE);
+        if (coarse == r->coarse) {
+            return r->time;
+        }
+        r->coarse = coarse;
+    }
+    r->until_time = LOOK_AT_TIME;
+    r->time = ticks(r);
+    return r->time;
+}
+
 /* Write an event into the head area. */
 static void head_add(Recorder *r, const Event *event) {
-    uint64_t now = ticks(r);
+    uint64_t now = time_now(r, event->kind);
     if (r->origin == 0) {
         r->origin = r->next_look = now;
     }
@@ -243,14 +263,18 @@ static void head_add(Recorder *r, const Event *event) {
         populate(r);
     }
     Out out = {r->event_at, r->event_end, false};
+    const Activation *activation = event->activation;
+    bool quiet = r->quiet_line > 0 && r->last.frame == activation->number && r->last.thread == event->thread->number &&
+                 quiet_is(activation->facts, activation->frame, r->quiet_line);
     uint8_t *has = head_write(r, &out, event, time_of(r, now));
     if (has != NULL) {
-        *has = (uint8_t)(body_write(r, &out, event, false) | HAS_LOOKED);
+        *has = (uint8_t)(body_write(r, &out, event, false, quiet) | HAS_LOOKED);
     }
     if (out.full) {
         events_close(r, BY_BYTES);
         return;
     }
+    r->quiet_line = event->kind == LINE && r->with_values ? activation->line : 0;
     r->event_at = out.at;
     __atomic_store_n(r->area[AREA_EVENTS].committed, (uint64_t)(out.at - r->area[AREA_EVENTS].base), __ATOMIC_RELEASE);
     if (--r->room == 0) {
@@ -276,15 +300,9 @@ static void ring_look(Recorder *r) {
 }
 
 /* Commit a record of the ring: the segment's size covers it from now on. */
-static void ring_commit(Recorder *r, uint8_t *at) {
-    Ring *ring = &r->ring;
-    uint8_t *base = ring->base + RING_HEAD + (size_t)ring->current * ring->segment_bytes;
-    if (ring->at == base + SEGMENT_HEAD) {
-        uint64_t first = r->event_count + 1;
-        memcpy(base, &first, 8);
-    }
+static inline void ring_commit(Ring *ring, uint8_t *at) {
     ring->at = at;
-    __atomic_store_n((uint64_t *)(base + 8), (uint64_t)(at - base - SEGMENT_HEAD), __ATOMIC_RELEASE);
+    __atomic_store_n(ring->used, (uint64_t)(at - (uint8_t *)ring->used - 8), __ATOMIC_RELEASE);
 }
 
 /* Write an event with all that its frame shows; false when it does not fit. */
@@ -296,15 +314,15 @@ static bool ring_snapshot(Recorder *r, const Event *event) {
         Out out = {ring->at, ring->end, false};
         uint8_t *has = head_write(r, &out, event, time_of(r, now));
         if (has != NULL) {
-            *has = (uint8_t)(body_write(r, &out, event, true) | HAS_LOOKED);
+            *has = (uint8_t)(body_write(r, &out, event, true, false) | HAS_LOOKED);
         }
         if (!out.full) {
-            ring_commit(r, out.at);
+            ring_commit(ring, out.at);
             /* Whatever took longer was not ours: the processor had other work. */
             ring->credit -= Py_MIN((int64_t)(ticks(r) - now), (int64_t)(r->ticks_per_second / 50000));
             return true;
         }
-        segment_start(r, (ring->current + 1) % ring->segments);
+        segment_start(r, (ring->current + 1) % ring->segments, r->event_count + 1);
     }
     return false;
 }
@@ -317,11 +335,11 @@ static void ring_add(Recorder *r, const Event *event) {
         return;
     }
     if ((size_t)(ring->end - ring->at) < sizeof(Head)) {
-        segment_start(r, (ring->current + 1) % ring->segments);
+        segment_start(r, (ring->current + 1) % ring->segments, r->event_count + 1);
     }
     Out out = {ring->at, ring->end, false};
     head_write(r, &out, event, r->last.time);
-    ring_commit(r, out.at);
+    ring_commit(ring, out.at);
 }
 
 /* Add an event where events go now. */

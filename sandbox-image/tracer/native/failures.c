@@ -1,5 +1,5 @@
 /* Exceptions: what they say, whether they are new, which limits they tell of. */
-#include "recorder.h"
+#include "values.h"
 
 #include <errno.h>
 #include <sys/statvfs.h>
@@ -9,15 +9,20 @@
 enum { MAX_TRACEBACK = 2000, PYTHON_ROOM = 100 };
 
 /* Call a function of the tracer's own in Python. It gets room on the stack of
- * its own, so that it works where the program has come to its recursion limit.
- * NULL when it raised; nothing is left raised. */
+ * its own, so that it works where the program has come to its recursion limit,
+ * and what it allocates brings no collection about before its time. NULL when it
+ * raised; nothing is left raised. */
 PyObject *call_python(PyObject *callable, PyObject *argument) {
     PyThreadState *state = PyThreadState_GetUnchecked();
+    int collects = PyGC_Disable();
     state->py_recursion_remaining += PYTHON_ROOM;
     state->c_recursion_remaining += PYTHON_ROOM;
     PyObject *result = PyObject_CallOneArg(callable, argument);
     state->py_recursion_remaining -= PYTHON_ROOM;
     state->c_recursion_remaining -= PYTHON_ROOM;
+    if (collects) {
+        PyGC_Enable();
+    }
     if (result == NULL) {
         PyErr_Clear();
     }
@@ -66,23 +71,48 @@ static void full_name_write(Out *out, PyTypeObject *type) {
     bytes_write(out, bytes, (size_t)(name.at - bytes));
 }
 
-/* Write what an exception says. One text as the only argument of an exception
- * that words itself as all do is read in place; the rest is Python's to word. */
+/* Return the text of a plain value as its own type in C has it; NULL for any other value. */
+static PyObject *plain_text(PyObject *value) {
+    PyTypeObject *type = Py_TYPE(value);
+    bool short_text = type == &PyUnicode_Type && PyUnicode_GET_LENGTH(value) <= MAX_MESSAGE;
+    bool small = type == &PyLong_Type && ((PyLongObject *)value)->long_value.lv_tag >> 3 <= MAX_BITS / PyLong_SHIFT;
+    if (!short_text && !small && type != &PyFloat_Type && type != &PyBool_Type && value != Py_None) {
+        return NULL;
+    }
+    PyObject *text = type->tp_repr(value);
+    if (text == NULL) {
+        PyErr_Clear();
+    }
+    return text;
+}
+
+/* Return what an exception with one plain argument says, as the types word it
+ * that most exceptions inherit from; NULL when there is more to it. */
+static PyObject *short_message(PyObject *error, PyObject *only) {
+    reprfunc words = Py_TYPE(error)->tp_str;
+    if (words == ((PyTypeObject *)PyExc_KeyError)->tp_str) {
+        return plain_text(only);
+    }
+    if (words != ((PyTypeObject *)PyExc_BaseException)->tp_str) {
+        return NULL;
+    }
+    return PyUnicode_CheckExact(only) ? Py_NewRef(only) : plain_text(only);
+}
+
+/* Write what an exception says. What short_message does not know is Python's to word. */
 static void message_write(Recorder *r, Out *out, PyObject *error) {
-    PyObject *arguments = ((PyBaseExceptionObject *)error)->args;
-    bool common = Py_TYPE(error)->tp_str == ((PyTypeObject *)PyExc_BaseException)->tp_str;
-    if (common && arguments != NULL && PyTuple_GET_SIZE(arguments) == 0) {
+    PyObject *arguments = ((PyBaseExceptionObject *)error)->args, *text = NULL;
+    Py_ssize_t count = arguments != NULL && PyTuple_CheckExact(arguments) ? PyTuple_GET_SIZE(arguments) : -1;
+    if (count == 0 && Py_TYPE(error)->tp_str == ((PyTypeObject *)PyExc_BaseException)->tp_str) {
         byte_write(out, 0);
         return;
     }
-    if (common && arguments != NULL && PyTuple_GET_SIZE(arguments) == 1) {
-        PyObject *only = PyTuple_GET_ITEM(arguments, 0);
-        if (PyUnicode_CheckExact(only)) {
-            text_write(out, only, MAX_MESSAGE);
-            return;
-        }
+    if (count == 1) {
+        text = short_message(error, PyTuple_GET_ITEM(arguments, 0));
     }
-    PyObject *text = call_python(r->message, error);
+    if (text == NULL) {
+        text = call_python(r->message, error);
+    }
     if (text != NULL && PyUnicode_CheckExact(text)) {
         text_write(out, text, MAX_MESSAGE);
     } else {

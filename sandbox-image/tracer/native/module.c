@@ -1,5 +1,5 @@
 /* The module _recorder: the type Recorder, and the callbacks that it hands out. */
-#include "recorder.h"
+#include "values.h"
 
 #include <stddef.h>
 

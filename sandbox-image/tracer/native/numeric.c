@@ -1,5 +1,5 @@
 /* Types with a text of their own: the bytes that the reader makes the text from. */
-#include "recorder.h"
+#include "values.h"
 
 #define _PY_DATETIME_IMPL /* the layouts only */
 #include <datetime.h>

@@ -2,15 +2,16 @@
  *
  * Numbers go by address and type, so an object at the address of a dead one of
  * the same type takes over its number; no object is kept alive. */
-#include "recorder.h"
+#include "values.h"
 
 #include <internal/pycore_dict.h>
 #include <internal/pycore_object.h>
 
 enum { FIRST_ROOM = 1024, MAX_ROOM = 1 << 17 };
 
-static uint32_t place_of(const PyObject *address, uint32_t mask) {
-    return (uint32_t)(((uintptr_t)address >> 4) * 0x9E3779B97F4A7C15u >> 40) & mask;
+/* Return the key of an object: its fingerprint as a reference. */
+static inline uint64_t key_of(PyObject *value) {
+    return (uintptr_t)value ^ (uintptr_t)Py_TYPE(value) << 20;
 }
 
 bool objects_open(Objects *objects) {
@@ -24,9 +25,9 @@ void objects_close(Objects *objects) {
     objects->table = NULL;
 }
 
-static Object *object_at(const Objects *objects, PyObject *address) {
-    uint32_t at = place_of(address, objects->mask);
-    while (objects->table[at].address != NULL && objects->table[at].address != address) {
+static ALWAYS_INLINE Object *object_at(const Objects *objects, uint64_t key) {
+    uint32_t at = (uint32_t)(key * 0x9E3779B97F4A7C15u >> 40) & objects->mask;
+    while (objects->table[at].key != 0 && objects->table[at].key != key) {
         at = (at + 1) & objects->mask;
     }
     return &objects->table[at];
@@ -45,28 +46,33 @@ static void make_room(Objects *objects) {
         return;
     }
     for (uint32_t i = 0; i < size; i++) {
-        if (objects->table[i].address != NULL) {
-            *object_at(&larger, objects->table[i].address) = objects->table[i];
+        if (objects->table[i].key != 0) {
+            *object_at(&larger, objects->table[i].key) = objects->table[i];
         }
     }
     PyMem_RawFree(objects->table);
     *objects = larger;
 }
 
-/* Return the entry of an object, giving it a number at first sight. */
-static Object *object_of(Objects *objects, PyObject *value) {
-    Object *object = object_at(objects, value);
-    if (object->address == NULL) {
-        if (objects->used * 2 > objects->mask) {
-            make_room(objects);
-            object = object_at(objects, value);
-        }
-        objects->used++;
-        *object = (Object){.address = value, .type = Py_TYPE(value), .number = ++objects->last};
-    } else if (object->type != Py_TYPE(value)) {
-        *object = (Object){.address = value, .type = Py_TYPE(value), .number = ++objects->last};
+/* Take an object into the table. */
+static Object *object_add(Objects *objects, PyObject *value) {
+    if (objects->used * 2 > objects->mask) {
+        make_room(objects);
     }
+    objects->used++;
+    Object *object = object_at(objects, key_of(value));
+    PyTypeObject *type = Py_TYPE(value);
+    *object = (Object){
+        .key = key_of(value), .number = ++objects->last,
+        .plain = type->tp_flags & Py_TPFLAGS_INLINE_VALUES && type_is_plain(type),
+    };
     return object;
+}
+
+/* Return the entry of an object, giving it a number at first sight. */
+static ALWAYS_INLINE Object *object_of(Objects *objects, PyObject *value) {
+    Object *object = object_at(objects, key_of(value));
+    return object->key != 0 ? object : object_add(objects, value);
 }
 
 uint32_t objects_number(Objects *objects, PyObject *value) {
@@ -157,7 +163,7 @@ static uint64_t inline_print(PyTypeObject *type, PyDictValues *values, Found *fo
 
 /* Fingerprint what an object shows, and find the objects in it. The shape is
  * made when there is no shorter way; false then says that it is there. */
-static bool print_shortly(PyObject *value, Found *found, uint64_t *print) {
+static ALWAYS_INLINE bool print_shortly(const Object *object, PyObject *value, Found *found, uint64_t *print) {
     PyTypeObject *type = Py_TYPE(value);
     if (type == &PyList_Type) {
         *print = array_print(((PyListObject *)value)->ob_item, Py_SIZE(value), found);
@@ -167,7 +173,7 @@ static bool print_shortly(PyObject *value, Found *found, uint64_t *print) {
         *print = array_print(((PyTupleObject *)value)->ob_item, Py_SIZE(value), found);
         return true;
     }
-    if (type->tp_flags & Py_TPFLAGS_INLINE_VALUES && type_is_plain(type) && _PyObject_GetManagedDict(value) == NULL) {
+    if (object->plain && _PyObject_GetManagedDict(value) == NULL) {
         PyDictValues *values = _PyObject_InlineValues(value);
         if (values->valid) {
             *print = inline_print(type, values, found);
@@ -235,7 +241,7 @@ static bool object_write(Recorder *r, Out *out, Object *object, PyObject *value,
     Shape shape;
     uint64_t print;
     int before = inner != NULL ? inner->count : 0;
-    bool shaped = !print_shortly(value, inner, &print);
+    bool shaped = !print_shortly(object, value, inner, &print);
     if (shaped) {
         shape_of(value, &shape);
         print = shape_print(&shape, inner);
@@ -262,7 +268,7 @@ void objects_write(Recorder *r, Out *out, Found *found, bool all) {
     uint8_t *count_at = out->at;
     byte_write(out, 0);
     unsigned looked = 0, written = 0;
-    uint32_t look = ++r->objects.look & 0x7FFFFFFF;
+    uint32_t look = ++r->objects.look & 0x3FFFFFFF;
     for (int level = 0; level < 2; level++) {
         Found *now = level == 0 ? found : &inner;
         for (int i = 0; i < now->count; i++) {

@@ -8,12 +8,15 @@
  *   module.c      the Python type Recorder: options, start, stop
  *   callbacks.c   one function for each monitoring event
  *   threads.c     the stack of running functions of each thread
- *   codes.c       code objects: which are the program's, their definitions
+ *   codes.c       code objects: which are the program's
+ *   definitions.c what is known of a function, its definition in the memory
+ *   edges.c       calls from one function to another
  *   loops.c       loops in the bytecode
  *   lines.c       lines of a code object's instructions
  *   memory.c      areas, records, counters
  *   events.c      the events: head, then ring
  *   variables.c   what changed in a frame
+ *   quiet.c       lines that cannot change an object
  *   values.c      values to bytes and to fingerprints
  *   shapes.c      what an object shows of itself
  *   objects.c     numbers of objects and what was last said of them
@@ -100,6 +103,7 @@ typedef struct Facts {
     uint8_t *operations;      /* opcode of each unit, as compiled */
     int low_line, high_line;  /* range of counted lines */
     uint32_t *counters;       /* counter of a line, from low_line on; 0 for none */
+    int32_t *quiet;           /* of a line, from low_line on: QUIET, LOUD, or the unit of its FOR_ITER */
     int probes;               /* places where entries of loop bodies are counted */
     struct Probe *probe;
     bool has_arrivals;
@@ -149,13 +153,14 @@ typedef struct Thread {
 
 /* An object that the trace has numbered. */
 typedef struct Object {
-    PyObject *address;
-    PyTypeObject *type;
+    uint64_t key;     /* of its address and type, 0 for a free entry */
     uint64_t said;    /* fingerprint of what was last said of its content */
     uint64_t version; /* of its dictionary when that was said, 0 for none */
     uint32_t number;
-    uint32_t look : 31, leaf : 1; /* leaf: no objects in it */
-} Object;
+    uint32_t look : 30;
+    uint32_t leaf : 1;  /* no objects in it */
+    uint32_t plain : 1; /* an instance that shows its attributes only */
+} Object; /* half a line of the processor's cache */
 
 typedef struct Objects {
     Object *table;
@@ -186,6 +191,7 @@ typedef struct Ring {
     uint8_t *base;
     uint32_t segments, segment_bytes, current;
     uint8_t *at, *end;
+    uint64_t *used;    /* bytes of the segment's records, in its head */
     bool on;
     uint64_t checked;  /* tick of the last look at the clock */
     int64_t credit;    /* ticks that snapshots may take */
@@ -218,8 +224,12 @@ typedef struct Recorder {
     uint64_t ticks_per_second;
     bool has_ticks;
     uint64_t out[2];
+    uint64_t time;            /* of the last event, in ticks */
+    uint64_t coarse;          /* the system's coarse clock at the last look at the time */
+    uint32_t until_time;      /* line events until the next one */
 
     uint32_t last_frame;
+    int quiet_line;           /* of the last event when that was a line, else 0 */
     struct {
         uint32_t frame, thread, depth, time;
     } last; /* of the record before */
@@ -251,6 +261,11 @@ bool lines_read(PyCodeObject *code, int32_t *lines, int units);
 /* loops.c */
 void loops_define(Recorder *r, Facts *facts, PyCodeObject *code);
 
+/* quiet.c */
+enum { QUIET = -1, LOUD = -2 };
+void quiet_find(Facts *facts, PyCodeObject *code);
+bool quiet_is(const Facts *facts, const _PyInterpreterFrame *frame, int line);
+
 /* codes.c */
 bool codes_open(Recorder *r);
 void codes_close(Recorder *r);
@@ -258,7 +273,15 @@ Facts *codes_find(Recorder *r, PyCodeObject *code);
 Facts *codes_meet(Recorder *r, PyCodeObject *code, _PyInterpreterFrame *frame);
 bool codes_is_user(Recorder *r, PyCodeObject *code);
 void codes_forget(Recorder *r, PyCodeObject *code);
-uint32_t codes_edge(Recorder *r, Facts *caller, Facts *callee);
+bool codes_starts_with(PyObject *text, PyObject *prefix);
+
+/* definitions.c */
+Facts *definitions_of(Recorder *r, PyCodeObject *code);
+void definitions_close(Codes *codes);
+
+/* edges.c */
+bool edges_open(Codes *codes);
+uint32_t edges_count(Recorder *r, Facts *caller, Facts *callee);
 
 static inline Facts *codes_get(Recorder *r, PyCodeObject *code) {
     if (code == r->last_code) {
@@ -277,7 +300,7 @@ static inline int line_of(Facts *facts, int unit) {
 }
 
 /* threads.c */
-Thread *threads_current(Recorder *r, PyThreadState *state);
+Thread *threads_meet(Recorder *r, PyThreadState *state);
 Activation *threads_push(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts);
 Activation *threads_resume(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts);
 Activation *threads_find(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts);
@@ -287,6 +310,23 @@ void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame);
 void threads_drop_said(Recorder *r);
 void threads_close(Recorder *r);
 void said_free(Said *said);
+
+/* Return the state of the thread that runs; NULL when there is no memory. */
+static ALWAYS_INLINE Thread *threads_current(Recorder *r, PyThreadState *state) {
+    Thread *thread = r->thread;
+    return thread != NULL && thread->state == state && thread->id == state->id ? thread : threads_meet(r, state);
+}
+
+/* Return the activation of the frame that runs, mostly the top of the stack. */
+static ALWAYS_INLINE Activation *threads_top(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts) {
+    if (thread->depth > 0) {
+        Activation *top = &thread->stack[thread->depth - 1];
+        if (top->frame == frame && top->facts == facts) {
+            return top;
+        }
+    }
+    return threads_find(r, thread, frame, facts);
+}
 
 /* events.c */
 typedef struct Event {
@@ -300,133 +340,6 @@ void events_add(Recorder *r, const Event *event);
 void events_close(Recorder *r, int cause);
 uint64_t ticks(const Recorder *r);
 int64_t processor_ns(void);
-
-/* values.c: how values look is in docs/trace-format.md. */
-typedef struct Found {
-    int count;
-    PyObject *items[MAX_VARIABLES + 1 + MAX_OBJECTS * 2 * (MAX_ITEMS + 2)];
-} Found;
-void value_write(Recorder *r, Out *out, PyObject *value, PyTypeObject *type, Found *found);
-void text_write(Out *out, PyObject *text, Py_ssize_t limit);
-void bytes_write(Out *out, const void *data, size_t size);
-void number_write(Out *out, uint64_t number);
-void latin_write(Out *out, const char *text);
-bool value_is_object(PyObject *value);
-bool name_is_special(PyObject *name);
-uint64_t text_print(PyObject *text);
-void integer_write(Recorder *r, Out *out, PyObject *value);
-
-static inline void byte_write(Out *out, unsigned byte) {
-    if (out->at < out->end) {
-        *out->at++ = (uint8_t)byte;
-    } else {
-        out->full = true;
-    }
-}
-
-static inline uint64_t mix(uint64_t print, uint64_t word) {
-    print = (print ^ word) * 0x9E3779B97F4A7C15u;
-    return print ^ (print >> 32);
-}
-
-/* variables.c */
-void variables_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all);
-
-/* Fingerprints of values are told apart by type, then spread over all bits. */
-#define PRINT_FLOAT 0xA0761D6478BD642Fu
-#define PRINT_INT 0xE7037ED1A0B428DBu
-uint64_t value_print_slowly(PyObject *value, PyTypeObject *type);
-
-/* Return the fingerprint of a value as one of a type, and whether it is shown as a reference. */
-static ALWAYS_INLINE uint64_t value_print(PyObject *value, PyTypeObject *type, bool *is_object) {
-    *is_object = false;
-    if (type == &PyLong_Type) {
-        const PyLongObject *number = (const PyLongObject *)value;
-        if (PyUnstable_Long_IsCompact(number)) {
-            return (number->long_value.ob_digit[0] | (uint64_t)number->long_value.lv_tag << 32) ^ PRINT_INT;
-        }
-        return value_print_slowly(value, type);
-    }
-    if (type == &PyFloat_Type) {
-        uint64_t print;
-        memcpy(&print, &((PyFloatObject *)value)->ob_fval, 8);
-        return print ^ PRINT_FLOAT;
-    }
-    if (type == &PyUnicode_Type) {
-        return text_print(value);
-    }
-    if (value == Py_None || type == &PyBool_Type) {
-        return (uintptr_t)value;
-    }
-    const unsigned long objects = Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS;
-    if (type->tp_flags & objects) {
-        *is_object = true;
-        return (uintptr_t)value ^ (uintptr_t)type << 20;
-    }
-    if (type == &PyBytes_Type || type == &PyFunction_Type || type == &PyCFunction_Type || type == &PyModule_Type ||
-        type == &PyMethod_Type) {
-        return value_print_slowly(value, type);
-    }
-    *is_object = true;
-    return (uintptr_t)value ^ (uintptr_t)type << 20;
-}
-
-/* Spread a fingerprint at a place over all bits, so that those of several places can be added up. */
-static ALWAYS_INLINE uint64_t spread(uint64_t print, unsigned place) {
-    print = (print + place * 0x8EBC6AF09C88C6E3u) * 0x9E3779B97F4A7C15u;
-    print ^= print >> 32;
-    return print * 0xD6E8FEB86659FD93u;
-}
-
-static inline void find(Found *found, PyObject *value) {
-    if (found->count < (int)(sizeof found->items / sizeof *found->items)) {
-        found->items[found->count++] = value;
-    }
-}
-
-/* The tags of values and of objects' contents. */
-enum {
-    TAG_NULL, TAG_TRUE, TAG_FALSE, TAG_INT, TAG_FLOAT, TAG_STR, TAG_CUT_STR, TAG_BYTES, TAG_BIG, TAG_HUGE,
-    TAG_FUNCTION, TAG_MODULE, TAG_REF, TAG_DEL,
-    TAG_LIST = 32, TAG_TUPLE, TAG_SET, TAG_DICT, TAG_INSTANCE, TAG_CLASS, TAG_RANGE, TAG_RAW,
-};
-
-/* shapes.c */
-typedef struct Shape {
-    int tag;
-    PyTypeObject *first_type;     /* as which the first value is shown; NULL: as its own */
-    PyTypeObject *type;           /* of an instance; the class itself for TAG_CLASS */
-    int count;                    /* entries in values, and in keys where there are keys */
-    bool has_keys;
-    Py_ssize_t left_out;
-    int items_tag;                /* of the container that an instance's class inherits from, 0 for none */
-    int items;                    /* how many entries, the first ones, are that container's */
-    Py_ssize_t items_left_out;
-    PyObject *keys[2 * MAX_ITEMS];    /* NULL: see names */
-    const char *names[2 * MAX_ITEMS];
-    PyObject *values[2 * MAX_ITEMS];
-    int raw_kind;
-    size_t raw_size;
-    uint8_t raw[192];
-} Shape;
-void shape_of(PyObject *value, Shape *shape);
-void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value);
-uint64_t shape_version(PyObject *value);
-bool type_is_plain(PyTypeObject *type);
-PyObject *type_text(PyTypeObject *type, const char **plain);
-void type_name_write(Out *out, PyTypeObject *type);
-bool is_in_c(PyTypeObject *type);
-
-/* numeric.c */
-enum { RAW_COMPLEX = 1, RAW_BYTEARRAY, RAW_DECIMAL, RAW_DATETIME, RAW_DATE, RAW_TIME, RAW_TIMEDELTA, RAW_ARRAY, RAW_SCALAR };
-bool numeric_shape(PyObject *value, PyTypeObject *base, Shape *shape);
-void raw_add(Shape *shape, const void *data, size_t size);
-
-/* objects.c */
-bool objects_open(Objects *objects);
-void objects_close(Objects *objects);
-uint32_t objects_number(Objects *objects, PyObject *value);
-void objects_write(Recorder *r, Out *out, Found *found, bool all);
 
 /* failures.c */
 void failure_write(Recorder *r, Out *out, PyObject *error);

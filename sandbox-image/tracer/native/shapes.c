@@ -2,7 +2,7 @@
  *
  * Everything is read in place, and through the layouts of types written in C
  * only. References are borrowed: a shape is valid until the program runs. */
-#include "recorder.h"
+#include "values.h"
 
 #include <internal/pycore_dict.h>
 #include <internal/pycore_object.h>

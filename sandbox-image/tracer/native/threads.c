@@ -14,11 +14,9 @@ void said_free(Said *said) {
     }
 }
 
-/* Return the state of the thread that runs; NULL when there is no memory. */
-Thread *threads_current(Recorder *r, PyThreadState *state) {
-    if (r->thread != NULL && r->thread->state == state && r->thread->id == state->id) {
-        return r->thread;
-    }
+/* Return the state of a thread, making it when user code runs in it for the
+ * first time; NULL when there is no memory. */
+Thread *threads_meet(Recorder *r, PyThreadState *state) {
     Thread *thread = r->threads;
     while (thread != NULL && thread->state != state) {
         thread = thread->next;

@@ -3,7 +3,7 @@
  * A value is either plain, and then shown in place, or an object, and then shown
  * as a reference to what the heap says of it. A fingerprint covers all that is
  * shown. That of an object is its address and type: they decide its number. */
-#include "recorder.h"
+#include "values.h"
 
 /* Whether a value is shown as a reference. */
 bool value_is_object(PyObject *value) {

@@ -1,5 +1,5 @@
 /* What changed in a frame: its variables against what was last said of them. */
-#include "recorder.h"
+#include "values.h"
 
 enum { BY_NAME = 255 };
 
@@ -35,8 +35,9 @@ static PyObject *local_of(const _PyInterpreterFrame *frame, const uint8_t *kinds
     return value;
 }
 
-/* Write the changed variables that are kept in the frame itself; return how many. */
-static unsigned locals_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all) {
+/* Write the changed variables that are kept in the frame itself; return how many,
+ * and whether there is an object among them. */
+static unsigned locals_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all, bool *objects) {
     const PyCodeObject *code = _PyFrame_GetCode(activation->frame);
     const uint8_t *kinds = (const uint8_t *)PyBytes_AS_STRING(code->co_localspluskinds);
     int count = Py_MIN(code->co_nlocalsplus, MAX_VARIABLES);
@@ -61,6 +62,7 @@ static unsigned locals_write(Recorder *r, Out *out, Activation *activation, Foun
         if (said != NULL) {
             said->variables[slot].said = print;
         }
+        *objects |= is_object;
         byte_write(out, (unsigned)slot);
         if (value == NULL) {
             byte_write(out, TAG_DEL);
@@ -194,17 +196,21 @@ static unsigned names_write(Recorder *r, Out *out, Activation *activation, Found
 }
 
 /* Write the variables of a frame that changed, or all: their count, then name
- * and value of each. Objects among the variables are added to those found. */
-void variables_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all) {
+ * and value of each. Objects among the variables are added to those found. Say
+ * whether one that is written is an object, or may be. */
+bool variables_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all) {
     uint8_t *count_at = out->at;
     byte_write(out, 0);
     unsigned written;
+    bool objects = false;
     if (_PyFrame_GetCode(activation->frame)->co_flags & CO_OPTIMIZED) {
-        written = locals_write(r, out, activation, found, all);
+        written = locals_write(r, out, activation, found, all, &objects);
     } else {
         written = names_write(r, out, activation, found, all);
+        objects = true;
     }
     if (!out->full) {
         *count_at = (uint8_t)written;
     }
+    return objects;
 }

@@ -87,8 +87,8 @@ def run_plain(job: dict[str, Any]) -> dict[str, Any]:
     return collect(process, job.get("stdin", "").encode(), job.get("seconds", 20))
 
 
-def run_traced(job: dict[str, Any], with_areas: bool = True) -> dict[str, Any]:
-    """Run the program as the supervisor does; without areas only their sizes are handed out."""
+def run_traced(job: dict[str, Any], with_events: bool = True) -> dict[str, Any]:
+    """Run the program as the supervisor does; without events the area of those is left out."""
     write_files({})
     areas, size = layout(job.get("trace_bytes", 4 << 20))
     memory = os.memfd_create("trace", os.MFD_ALLOW_SEALING)
@@ -105,12 +105,15 @@ def run_traced(job: dict[str, Any], with_areas: bool = True) -> dict[str, Any]:
     ready = near.makefile("rb").readline()
     write_files(job["files"])
     os.ftruncate(memory, size)
+    if job.get("touch"):
+        for at in range(0, size, 1 << 20):
+            os.pwrite(memory, bytes(min(1 << 20, size - at)), at)
     fcntl.fcntl(memory, fcntl.F_ADD_SEALS, SEALS)
     order = {
         "entrypoint": job.get("entrypoint", "main.py"), "args": job.get("args", []), "mode": job.get("mode", "full"),
         "values": job.get("values", True), "include": job.get("include", ["."]), "events": job.get("events", 10000),
         "areas": areas, "size": size, "open_files": job.get("open_files", 32), "file_bytes": 16 << 20, "processes": 64,
-        "cpu_s": 12, "exact_ms": job.get("exact_ms", 2500),
+        "cpu_s": job.get("cpu_s", 12), "exact_ms": job.get("exact_ms", 2500),
     }
     near.sendall(json.dumps(order).encode() + b"\n")
     outcome = collect(process, job.get("stdin", "").encode(), job.get("seconds", 20))
@@ -121,9 +124,7 @@ def run_traced(job: dict[str, Any], with_areas: bool = True) -> dict[str, Any]:
     for index, area in enumerate(areas):
         used = min(int.from_bytes(header[8 + 8 * index : 16 + 8 * index], "little"), area["capacity"])
         committed.append(used)
-        if not with_areas:
-            continue
-        dumped.append(encode(os.pread(memory, used, area["offset"])))
+        dumped.append(encode(os.pread(memory, used, area["offset"])) if with_events or index > 0 else "")
     os.close(memory)
     return {**outcome, "ready": json.loads(ready), "started": started, "areas": dumped, "committed": committed}
 
