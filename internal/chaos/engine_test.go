@@ -61,8 +61,27 @@ func (e *engine) path(name string) string { return filepath.Join(e.folder, name)
 // host is the engine's address, as in DOCKER_HOST.
 func (e *engine) host() string { return "unix://" + e.path("engine.sock") }
 
+// engineTries is how often the engine is started before that is taken for a
+// fault: dockerd gives its containerd 15 seconds, which a busy machine may not have.
+const engineTries = 3
+
 // start starts the engine, for the first time or again, and waits until it answers.
 func (e *engine) start() {
+	e.t.Helper()
+	for try := 1; ; try++ {
+		state := e.tryStart()
+		if state == "" {
+			return
+		}
+		if try == engineTries || !e.daemon.wait(time.Millisecond) {
+			e.t.Fatalf("dockerd does not answer: %s\n%s", state, e.daemon.log)
+		}
+		e.t.Logf("dockerd ended (%s); starting it again", state)
+	}
+}
+
+// tryStart returns why the engine does not answer, or nothing when it does.
+func (e *engine) tryStart() (fault string) {
 	e.t.Helper()
 	daemon, err := startProcess(syscall.SIGTERM, nil, "dockerd", "--config-file", e.path("daemon.json"), "--host", e.host(),
 		"--data-root", e.path("data"), "--exec-root", e.path("exec"), "--pidfile", e.path("engine.pid"),
@@ -71,13 +90,16 @@ func (e *engine) start() {
 		e.t.Fatalf("%v: %s", err, needSetup)
 	}
 	e.daemon = daemon
-	up, state := until(e.t, engineWithin, 100*time.Millisecond, func(ctx context.Context) (bool, string) {
+	answered := false
+	_, state := until(e.t, engineWithin, 100*time.Millisecond, func(ctx context.Context) (bool, string) {
 		err := e.ask(ctx, http.MethodGet, "/_ping", nil)
-		return err == nil, fmt.Sprint(err)
+		answered = err == nil
+		return answered || daemon.wait(time.Millisecond), fmt.Sprint(err)
 	})
-	if !up {
-		e.t.Fatalf("dockerd does not answer: %s\n%s", state, daemon.log)
+	if answered {
+		return ""
 	}
+	return state
 }
 
 // load copies the image from the engine of the machine.
