@@ -115,6 +115,12 @@ func (c *namedCheck) do(ctx context.Context) error {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
+	}
+	// The goroutine ends ctx as well, once it has answered.
+	select {
+	case err := <-answer:
+		return err
+	default:
 		return context.Cause(ctx)
 	}
 }

@@ -118,6 +118,21 @@ func TestChecks(t *testing.T) {
 	})
 }
 
+// TestChecksThatAnswerAtOnce holds a check's answer against the end of its own
+// context, which follows it closely.
+func TestChecksThatAnswerAtOnce(t *testing.T) {
+	t.Parallel()
+	var checks ops.Checks
+	if err := checks.Add("quick", time.Minute, func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20_000 {
+		if reports, ready := checks.Run(t.Context()); !ready {
+			t.Fatalf("run %d: got %+v, want ready", n, reports)
+		}
+	}
+}
+
 func TestServer(t *testing.T) {
 	t.Parallel()
 	var checks ops.Checks
