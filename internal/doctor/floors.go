@@ -20,7 +20,7 @@ type floor struct {
 type version [3]int
 
 // The sources are the entries of nvd.nist.gov under these names, and the projects' own advisories that they link to:
-// github.com/opencontainers/runc/security and github.com/moby/moby/security. Checked in November 2026.
+// github.com/opencontainers/runc/security and github.com/moby/moby/security. Compare them with these pages when an engine is chosen.
 var (
 	runcFloors = []floor{
 		{[]version{{1, 1, 12}}, "CVE-2024-21626", "a descriptor leaked into the container, a way out of it"},
