@@ -197,6 +197,7 @@ typedef struct Ring {
     int64_t credit;    /* ticks that snapshots may take */
     int64_t reserve;   /* of these, what is kept for exceptions */
     uint32_t until_check;
+    uint32_t since;    /* events since the last snapshot */
 } Ring;
 
 typedef struct Recorder {

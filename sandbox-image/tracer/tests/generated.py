@@ -51,8 +51,8 @@ def differs(seeds: list[int]) -> list[dict[str, Any]]:
     """Run some programs; of those that differ return what is different."""
     job = job_of(seeds)
     plain, traced = ending(drive.run_plain(job)), ending(drive.run_traced(job, False))
-    if plain == traced:
-        return []
+    if plain == traced or (len(seeds) == 1 and plain[0] < 0):
+        return []  # the same, or too long for a verdict
     if len(seeds) > 1:
         return [found for seed in seeds for found in differs([seed])]
     others = [ending(drive.run_plain(job)) for _ in range(5)]
