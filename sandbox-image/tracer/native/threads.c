@@ -213,11 +213,12 @@ void threads_pop(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
     }
 }
 
-/* Make the stack what the interpreter's frames say: starts and ends are no longer seen. */
+/* Make the stack what the interpreter's frames say: starts and ends are no
+ * longer seen. Of a very deep one only the inner part is put right. */
 void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
-    Activation real[64];
-    int count = 0, steps = 0;
-    for (; frame != NULL && steps < MAX_WALK && count < 64; frame = frame->previous, steps++) {
+    Activation *real = PyMem_RawMalloc(MAX_WALK * sizeof(Activation));
+    int count = 0;
+    for (int steps = 0; real != NULL && frame != NULL && steps < MAX_WALK; frame = frame->previous, steps++) {
         if (frame->owner == FRAME_OWNED_BY_CSTACK || !PyCode_Check(frame->f_executable)) {
             continue;
         }
@@ -237,6 +238,7 @@ void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
     for (int at = count - 1 - same; at >= 0; at--) {
         threads_resume(r, thread, real[at].frame, real[at].facts);
     }
+    PyMem_RawFree(real);
 }
 
 /* Free what was kept for comparing. */
