@@ -42,9 +42,11 @@ func (c *controller) between(least, most time.Duration) time.Duration {
 }
 
 func (c *controller) killWorker() string {
-	w, err := c.anySeat().end(syscall.SIGKILL)
+	s := c.anySeat()
+	w, err := s.end(syscall.SIGKILL)
 	c.check(err)
-	<-w.ended
+	// Whoever is told to end next must not be the dead one once more.
+	s.awaitNext(w)
 	return w.name
 }
 

@@ -112,6 +112,14 @@ func (s *seat) end(signal syscall.Signal) (*incumbent, error) {
 	return s.now, s.now.signal(signal)
 }
 
+// awaitNext waits until another worker than w has the seat.
+func (s *seat) awaitNext(w *incumbent) {
+	s.t.Helper()
+	if up, _ := until(s.t, time.Minute, 50*time.Millisecond, func(context.Context) (bool, string) { return s.current() != w, "" }); !up {
+		s.t.Errorf("no worker followed %s at place %d", w.name, s.place)
+	}
+}
+
 // awaitReady waits until a worker has the seat and takes jobs.
 func (s *seat) awaitReady() {
 	s.t.Helper()
