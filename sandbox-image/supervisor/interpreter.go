@@ -52,8 +52,7 @@ func interpreterEnv() []string {
 	return []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"}
 }
 
-// spawn starts args in a session of its own with folder as working directory,
-// first in line for the kernel's out-of-memory killer.
+// spawn starts args in a session of its own with folder as working directory.
 func spawn(args []string, folder string) (*interpreter, error) {
 	memory, err := newTraceMemory()
 	if err != nil {
@@ -94,11 +93,18 @@ func spawn(args []string, folder string) (*interpreter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", args[0], err)
 	}
-	// The program's own processes die before PID 1 does.
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid), []byte("1000"), 0); err != nil {
-		return nil, fmt.Errorf("make the interpreter first for the out-of-memory killer: %w", err)
-	}
 	return p, nil
+}
+
+// offer makes the interpreter, and with it the program's own processes, die for
+// memory before PID 1 does. It must have greeted: until its exec is quite over
+// the kernel takes it for a part of this process, which is not dumpable, and
+// refuses the file. ForkExec returns a moment before that.
+func (p *interpreter) offer() error {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid), []byte("1000"), 0); err != nil {
+		return fmt.Errorf("make the interpreter first for the out-of-memory killer: %w", err)
+	}
+	return nil
 }
 
 // awaitHello reads the tracer's greeting. When the interpreter dies instead,

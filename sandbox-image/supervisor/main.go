@@ -68,6 +68,9 @@ func supervise(in io.Reader, out *frameWriter) error {
 	if err != nil {
 		return err
 	}
+	if err := python.offer(); err != nil {
+		return err
+	}
 	ready := wire.ReadyInfo{Version: wire.Version, Python: greeting.Python, Tracer: greeting.Tracer, Cgroup: cg.version}
 	if err := out.sendJSON(wire.Ready, ready); err != nil {
 		return err
