@@ -17,6 +17,8 @@ type Proxy struct {
 	mu    sync.Mutex
 	cut   bool
 	conns map[net.Conn]struct{}
+	// loose are the connections to the server that Cut leaves alone: their answers are lost, and the server ends them.
+	loose map[net.Conn]struct{}
 	// trap is what CutAt waits for; nil when it waits for nothing.
 	trap *trap
 }
@@ -46,7 +48,7 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 	if err != nil {
 		tb.Fatalf("start proxy: %v", err)
 	}
-	p := &Proxy{listener: l, target: target, conns: make(map[net.Conn]struct{})}
+	p := &Proxy{listener: l, target: target, conns: make(map[net.Conn]struct{}), loose: make(map[net.Conn]struct{})}
 	p.wg.Go(p.serve)
 	tb.Cleanup(func() {
 		_ = l.Close()
@@ -120,11 +122,20 @@ func (p *Proxy) keep(client, server net.Conn) bool {
 
 func (p *Proxy) pipe(from, to net.Conn) {
 	_, _ = io.Copy(to, from) // A broken connection is what this is for.
+	if w, ok := to.(*watcher); ok && w.halved {
+		return // The server still reads; the other direction ends when it has.
+	}
+	// A server whose answers are lost is read to its end: closed with answers unread, the connection would be
+	// reset, and the server would drop commands that it has not read yet.
+	if p.released(from) {
+		_, _ = io.Copy(io.Discard, from)
+	}
 	_ = from.Close()
 	_ = to.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, from)
+	delete(p.loose, from)
 }
 
 // watcher is the server's end of a connection; it looks for the trap's trigger in what the client sends.
@@ -133,6 +144,9 @@ type watcher struct {
 	proxy *Proxy
 	// tail is the end of what was sent before: a trigger may come in two parts.
 	tail []byte
+	// halved says that the client's end is cut and the server was told that nothing follows. Only the goroutine
+	// that passes on what the client sends touches it.
+	halved bool
 }
 
 // Write passes on what a client sends, unless it springs the trap.
@@ -143,15 +157,17 @@ func (w *watcher) Write(data []byte) (int, error) {
 		return w.Conn.Write(data)
 	}
 	defer close(t.sprung)
-	defer w.proxy.Cut()
 	if t.loss == LoseCommand {
+		w.proxy.Cut()
 		return 0, net.ErrClosed
 	}
-	// The server reads to the end before it notices that nobody listens.
+	// The client's end goes first: the server may answer before this goroutine runs again.
+	w.proxy.release(w.Conn)
+	w.proxy.Cut()
 	n, err := w.Conn.Write(data)
 	if half, ok := w.Conn.(*net.TCPConn); ok && err == nil {
+		w.halved = true
 		err = half.CloseWrite()
-		w.proxy.release(w.Conn)
 	}
 	return n, err
 }
@@ -176,4 +192,13 @@ func (p *Proxy) release(server net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, server)
+	p.loose[server] = struct{}{}
+}
+
+// released says whether a connection to a server was left to end by itself.
+func (p *Proxy) released(conn net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, loose := p.loose[conn]
+	return loose
 }
