@@ -5,7 +5,9 @@
 //
 // Its exit status is 1 when a test or a package failed, when nothing ran, and,
 // with CI set in the environment, when a test was skipped. With -v it prints a
-// line a test as well.
+// line a test as well. With -again N it runs up to N failed tests once more, each
+// alone, and names those that pass then as flaky: what many processes do on a busy
+// machine shall not cost a whole run, and shall not go unseen.
 package main
 
 import (
@@ -21,12 +23,14 @@ import (
 
 func main() {
 	each := flag.Bool("v", false, "print a line a test")
+	again := flag.Int("again", 0, "run up to `N` failed tests once more, each alone; more than N, and none is")
 	flag.Parse()
 	c := newCounter(os.Stdout, *each)
 	if err := c.read(os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "testcount:", err)
 		os.Exit(1)
 	}
+	c.tryAgain(*again, runAlone)
 	if err := c.finish(os.Getenv("CI") != "" && os.Getenv("CI") != "false"); err != nil {
 		os.Exit(1) // the last line has said it
 	}
@@ -57,12 +61,13 @@ type counter struct {
 	passed, failed, skipped int
 	broken                  []string // packages that failed outside any test
 	failedIn                map[string]bool
+	failures                map[test]int // of a test with its subtests, by the whole test
 	childFailed             map[test]bool
 }
 
 func newCounter(w io.Writer, each bool) *counter {
 	return &counter{w: w, each: each, output: map[test][]string{}, build: map[string][]string{}, parents: map[test]bool{},
-		inPkg: map[string]int{}, failedIn: map[string]bool{}, childFailed: map[test]bool{}}
+		inPkg: map[string]int{}, failedIn: map[string]bool{}, failures: map[test]int{}, childFailed: map[test]bool{}}
 }
 
 // read consumes the whole stream. Lines that are no JSON are passed on.
@@ -130,6 +135,8 @@ func (c *counter) testDone(e event, key test) {
 		c.passed++
 	case "fail":
 		c.failed++
+		whole, _, _ := strings.Cut(e.Test, "/")
+		c.failures[test{e.Package, whole}]++
 	case "skip":
 		c.skipped++
 	}

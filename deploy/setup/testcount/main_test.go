@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +62,64 @@ func TestCounter(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, out.String()); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTryAgain(t *testing.T) {
+	t.Parallel()
+	const stream = `{"Action":"run","Package":"p","Test":"A"}
+{"Action":"run","Package":"p","Test":"A/x"}
+{"Action":"run","Package":"p","Test":"A/y"}
+{"Action":"fail","Package":"p","Test":"A/x"}
+{"Action":"fail","Package":"p","Test":"A/y"}
+{"Action":"fail","Package":"p","Test":"A"}
+{"Action":"run","Package":"p","Test":"B"}
+{"Action":"fail","Package":"p","Test":"B"}
+{"Action":"run","Package":"p","Test":"C"}
+{"Action":"pass","Package":"p","Test":"C"}
+`
+	const end = `{"Action":"fail","Package":"p"}` + "\n"
+	tests := map[string]struct {
+		stream string
+		most   int
+		pass   []string // tests that pass when they run again
+		ran    []string
+		last   string
+		fails  bool
+	}{
+		"all pass then":     {stream + end, 2, []string{"A", "B"}, []string{"A", "B"}, "4 passed, 0 failed, 0 skipped", false},
+		"one fails again":   {stream + end, 2, []string{"A"}, []string{"A", "B"}, "3 passed, 1 failed, 0 skipped", true},
+		"too many":          {stream + end, 1, []string{"A", "B"}, nil, "1 passed, 3 failed, 0 skipped", true},
+		"not asked for":     {stream + end, 0, []string{"A", "B"}, nil, "1 passed, 3 failed, 0 skipped", true},
+		"a package is lost": {stream + end + `{"Action":"fail","Package":"q"}` + "\n", 2, []string{"A", "B"}, nil, "1 passed, 4 failed, 0 skipped", true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			c := newCounter(&out, false)
+			if err := c.read(strings.NewReader(tt.stream)); err != nil {
+				t.Fatal(err)
+			}
+			var ran []string
+			c.tryAgain(tt.most, func(_ io.Writer, x test) error {
+				ran = append(ran, x.name)
+				if slices.Contains(tt.pass, x.name) {
+					return nil
+				}
+				return errors.New("exit status 1")
+			})
+			if err := c.finish(true); (err != nil) != tt.fails {
+				t.Errorf("finish: got %v, want an error: %v", err, tt.fails)
+			}
+			if diff := cmp.Diff(tt.ran, ran); diff != "" {
+				t.Errorf("ran again (-want +got):\n%s", diff)
+			}
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			if got := lines[len(lines)-1]; got != tt.last {
+				t.Errorf("last line: got %q, want %q", got, tt.last)
 			}
 		})
 	}
