@@ -34,12 +34,13 @@ func TestProxyCutAt(t *testing.T) {
 			}
 			select {
 			case <-sprung:
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("the trap was not sprung")
 			}
 			if err := through.Ping(t.Context()).Err(); err == nil {
 				t.Error("got an answer over a way that is cut")
 			}
+			// The server may be slower than the loss of its answer, but it has the command before any later one.
 			if n, err := direct.DBSize(t.Context()).Result(); err != nil || n != c.want {
 				t.Errorf("got %d keys, error %v, want %d", n, err, c.want)
 			}

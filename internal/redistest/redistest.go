@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // startTimeout bounds the start and the end of a server on a busy machine.
-const startTimeout = 20 * time.Second
+const startTimeout = time.Minute
 
 // Server is a redis-server of its own on a free port of 127.0.0.1, with a folder of its own. It ends with
 // the test. Its methods may be called from the goroutine of the test only.
@@ -39,8 +39,10 @@ type Server struct {
 	opts Options
 	dir  string
 	port int
-	cmd  *exec.Cmd
-	done chan struct{} // closed when cmd has ended
+	// claim keeps the port for this server, also while it is down.
+	claim net.Listener
+	cmd   *exec.Cmd
+	done  chan struct{} // closed when cmd has ended
 }
 
 // Start starts a server. The test fails when redis-server is not installed.
@@ -51,13 +53,17 @@ func Start(tb testing.TB, o Options) *Server {
 		if s.cmd != nil {
 			s.Kill()
 		}
+		if s.claim != nil {
+			_ = s.claim.Close()
+		}
 	})
 	for range startTries {
-		// Another process may take the port before the server does.
-		s.port = freePort(tb)
+		// A process that is no test may take the port before the server does.
+		s.port, s.claim = claimPort(tb)
 		if s.start() {
 			return s
 		}
+		_ = s.claim.Close()
 	}
 	s.failStart()
 	return nil
@@ -66,21 +72,32 @@ func Start(tb testing.TB, o Options) *Server {
 // startTries is how many ports are tried.
 const startTries = 5
 
-// freePort finds a port below those that the kernel gives to outgoing connections, so that
-// it stays free while a server is down.
-func freePort(tb testing.TB) int {
+// claimPort finds a port below those that the kernel gives to outgoing connections, so that it stays free while a
+// server is down, and claims it: no other test gets it until claim is closed or this process has ended.
+func claimPort(tb testing.TB) (port int, claim net.Listener) {
 	tb.Helper()
 	for range 1000 {
 		port := 20_000 + rand.IntN(12_000)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		claim, err := claimOf(port)
 		if err != nil {
 			continue
 		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			_ = claim.Close()
+			continue
+		}
 		_ = l.Close()
-		return port
+		return port, claim
 	}
 	tb.Fatal("no port is free")
-	return 0
+	return 0, nil
+}
+
+// claimOf claims a port among all processes of this machine, as the packages' tests run in many. What it holds is a
+// socket without a file, which goes with its process.
+func claimOf(port int) (net.Listener, error) {
+	return net.Listen("unix", "@tracefleet-redistest-"+strconv.Itoa(port))
 }
 
 // start tells false when the server ended at once.
@@ -222,31 +239,16 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause stops the process of the server without ending it, Resume lets it go on.
-func (s *Server) Pause() {
-	s.tb.Helper()
-	s.signal(syscall.SIGSTOP)
-}
-
-// Resume lets a server go on that was paused.
-func (s *Server) Resume() {
-	s.tb.Helper()
-	s.signal(syscall.SIGCONT)
-}
-
-func (s *Server) signal(sig syscall.Signal) {
-	s.tb.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.tb.Fatalf("%s to redis-server: %v", sig, err)
-	}
-}
-
-// Client returns a client of the server at addr with short timeouts, which is closed at the end of the test.
+// Client returns a client of the server at addr, which is closed at the end of the test. Its timeouts are for a machine
+// that is too busy to answer soon: what breaks in a test breaks a connection, which is noticed at once.
 func Client(tb testing.TB, addr string) redis.UniversalClient {
 	tb.Helper()
 	client := redis.NewClient(&redis.Options{
-		Addr: addr, DisableIdentity: true, DialTimeout: time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second,
+		Addr: addr, DisableIdentity: true, DialTimeout: clientTimeout, ReadTimeout: clientTimeout, WriteTimeout: clientTimeout,
 	})
 	tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
+
+// clientTimeout bounds each step of a command.
+const clientTimeout = 15 * time.Second
