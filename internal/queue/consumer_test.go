@@ -38,7 +38,7 @@ func TestDelivery(t *testing.T) {
 		if d := <-got; d.Envelope != want || d.Corrupt != nil || d.Retried != 0 || d.MaxRetry != DefaultMaxRetry || d.LastAttempt {
 			t.Errorf("got %+v", d)
 		}
-		awaitState(t, rdb, "job-1", "completed", 10*time.Second)
+		awaitState(t, rdb, "job-1", "completed", patience)
 		result := string(infoOf(t, rdb, "job-1").Result)
 		if !strings.HasPrefix(result, `{"status":"exception","headline":"ValueError: \u00e9 <b> \u20ac`) || len(result) > maxReportBytes || !strings.Contains(result, `"returncode":1`) {
 			t.Errorf("result: %d bytes, %.100s", len(result), result)
@@ -65,7 +65,7 @@ func TestRetriesAreCountedAndEnd(t *testing.T) {
 			}
 			return Report{}, Transient(errors.New("engine does not answer"), ClassEngine)
 		})
-		awaitState(t, rdb, "a", "archived", 20*time.Second)
+		awaitState(t, rdb, "a", "archived", patience)
 		deliveries := got.all()
 		if len(deliveries) != 2 || deliveries[0].LastAttempt || !deliveries[1].LastAttempt || deliveries[1].Retried != 1 {
 			t.Errorf("deliveries: %+v", deliveries)
@@ -90,13 +90,13 @@ func TestPermanentFaultIsArchivedAtOnce(t *testing.T) {
 			}
 			return Report{}, nil
 		})
-		awaitState(t, rdb, "a", "archived", 10*time.Second)
+		awaitState(t, rdb, "a", "archived", patience)
 		// What asynq archived does not block the id.
 		mustEnqueue(t, p, "a")
-		awaitState(t, rdb, "a", "completed", 10*time.Second)
+		awaitState(t, rdb, "a", "completed", patience)
 		mustEnqueue(t, p, "a")
-		eventually(t, 10*time.Second, func() (bool, string) { n := len(got.all()); return n == 3, fmt.Sprint(n, " runs") })
-		awaitState(t, rdb, "a", "completed", 10*time.Second)
+		eventually(t, patience, func() (bool, string) { n := len(got.all()); return n == 3, fmt.Sprint(n, " runs") })
+		awaitState(t, rdb, "a", "completed", patience)
 	})
 }
 
@@ -123,7 +123,7 @@ func TestCorruptPayload(t *testing.T) {
 			return Report{Status: job.StatusRejected}, nil
 		})
 		for _, id := range []string{"junk", "other", "type", "version", "not a id"} {
-			awaitState(t, rdb, id, "completed", 10*time.Second)
+			awaitState(t, rdb, id, "completed", patience)
 		}
 		for _, d := range got.all() {
 			if d.Envelope.ID == "not a id" || d.Envelope.ID == "not-it" {
@@ -165,7 +165,7 @@ func TestEnsure(t *testing.T) {
 				rdb.ZAdd(ctx, prefix+"lease", redis.Z{Score: float64(lease.Unix()), Member: id})
 			}
 		}
-		activate("leased", time.Now().Add(20*time.Second))
+		activate("leased", time.Now().Add(time.Hour))
 		ensure("leased", Unknown, false, "active")
 		ensure("leased", WorkerLost, true, "pending")
 		activate("expired", time.Now().Add(-20*time.Second))
@@ -194,7 +194,7 @@ func TestEnsure(t *testing.T) {
 			return Report{}, nil
 		})
 		for _, id := range []string{"missing", "leased", "expired", "no-lease", "archived", "no-hash"} {
-			awaitState(t, rdb, id, "completed", 10*time.Second)
+			awaitState(t, rdb, id, "completed", patience)
 		}
 		if n := len(got.all()); n != 6 {
 			t.Errorf("%d deliveries, want 6", n)
@@ -209,7 +209,7 @@ func TestEnsureLeavesRetriesAlone(t *testing.T) {
 		r := consume(t, rdb, Config{}, nil, func(context.Context, Delivery) (Report, error) {
 			return Report{}, Transient(errors.New("down"), ClassEngine)
 		})
-		awaitState(t, rdb, "a", "retry", 10*time.Second)
+		awaitState(t, rdb, "a", "retry", patience)
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
@@ -279,5 +279,5 @@ func TestClusterCarriesJobs(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, 20*time.Second, func() (bool, string) { n := len(got.all()); return n >= 12, fmt.Sprintf("%d jobs", n) })
+	eventually(t, patience, func() (bool, string) { n := len(got.all()); return n >= 12, fmt.Sprintf("%d jobs", n) })
 }

@@ -106,6 +106,9 @@ func (c *calls) all() []Delivery {
 	return append([]Delivery(nil), c.got...)
 }
 
+// patience bounds what must happen in the end, also on a machine that is busy with other things.
+const patience = time.Minute
+
 // eventually polls until ok, and fails with what it last said.
 func eventually(t testing.TB, within time.Duration, ok func() (bool, string)) {
 	t.Helper()
@@ -174,6 +177,16 @@ func awaitState(t testing.TB, rdb redis.UniversalClient, id, want string, within
 		got := stateOf(t, rdb, id)
 		return got == want, fmt.Sprintf("task %s is %q, want %q", id, got, want)
 	})
+}
+
+// evalRate is how many scripts Redis runs a second, measured over d or longer: a machine that stands still for a while
+// makes it less, not more.
+func evalRate(t testing.TB, rdb redis.UniversalClient, d time.Duration) float64 {
+	t.Helper()
+	start, before := time.Now(), evals(t, rdb)
+	throughout(t, d, func() (bool, string) { return true, "" })
+	n := evals(t, rdb) - before
+	return float64(n) / time.Since(start).Seconds()
 }
 
 // evals is how many scripts Redis has run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,7 +50,7 @@ func TestOutageAtTheEndOfATask(t *testing.T) {
 	t.Run("remedy", func(t *testing.T) {
 		t.Parallel()
 		_, server, runs := run(t, allRemedies())
-		awaitState(t, server.Client(), "a", "completed", 4*syncInterval)
+		awaitState(t, server.Client(), "a", "completed", patience)
 		if n := len(runs.all()); n != 1 {
 			t.Errorf("the handler ran %d times", n)
 		}
@@ -68,27 +69,25 @@ func TestFullRedisIsNotAskedWithoutPause(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		on   *remedies
-		good func(evals int) bool
+		good func(perSecond float64) bool
 	}{
-		"remedy":  {allRemedies(), func(n int) bool { return n < 100 }},
-		"control": {&remedies{uncancel: true, wake: true}, func(n int) bool { return n > 1000 }},
+		"remedy":  {allRemedies(), func(n float64) bool { return n < 50 }},
+		"control": {&remedies{uncancel: true, wake: true}, func(n float64) bool { return n > 100 }}, // thousands, where nothing else runs
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t, redistest.Options{MaxMemoryBytes: 1}).Client()
 			consume(t, rdb, Config{}, tt.on, func(context.Context, Delivery) (Report, error) { return Report{}, nil })
-			eventually(t, 10*time.Second, func() (bool, string) { n := evals(t, rdb); return n > 0, "no dequeue" })
-			before := evals(t, rdb)
-			throughout(t, 2*time.Second, func() (bool, string) { return true, "" })
-			if n := evals(t, rdb) - before; !tt.good(n) {
-				t.Errorf("%d scripts in 2 s", n)
+			eventually(t, patience, func() (bool, string) { n := evals(t, rdb); return n > 0, "no dequeue" })
+			if n := evalRate(t, rdb, 2*time.Second); !tt.good(n) {
+				t.Errorf("%.1f scripts a second", n)
 			}
 		})
 	}
 }
 
-// pickUp is the time from Enqueue to the handler of an idle worker, the median of n.
-func pickUp(t testing.TB, on *remedies, n int) time.Duration {
+// pickUp is the time from Enqueue to the handler of an idle worker, n times, the shortest first.
+func pickUp(t testing.TB, on *remedies, n int) []time.Duration {
 	server := redistest.Start(t, redistest.Options{})
 	p := newProducer(t, server.Client(), Config{})
 	got := make(chan time.Time, 1)
@@ -106,25 +105,26 @@ func pickUp(t testing.TB, on *remedies, n int) time.Duration {
 		mustEnqueue(t, p, fmt.Sprintf("job-%d", i))
 		took = append(took, (<-got).Sub(start))
 	}
-	return median(took)
-}
-
-func median(d []time.Duration) time.Duration {
-	for i := range d {
-		for k := i; k > 0 && d[k] < d[k-1]; k-- {
-			d[k], d[k-1] = d[k-1], d[k]
-		}
-	}
-	return d[len(d)/2]
+	slices.Sort(took)
+	return took
 }
 
 func TestIdleWorkerIsWoken(t *testing.T) {
 	t.Parallel()
-	with := pickUp(t, allRemedies(), 21)
-	without := pickUp(t, &remedies{uncancel: true, backOff: true}, 5)
-	t.Logf("median pick-up: %s woken, %s polling", with, without)
-	if with > without/5 {
-		t.Errorf("an idle worker picks a job up in %s, a polling one in %s: nobody woke it", with, without)
+	const soon = pollEvery / 10
+	if slowest := pickUp(t, &remedies{uncancel: true, backOff: true}, 5)[4]; slowest < soon {
+		t.Errorf("a polling worker picks a job up in %s: asynq does not poll any more", slowest)
+	}
+	// A busy machine gets more than one chance. A worker that polls is slow each time.
+	for start := time.Now(); ; {
+		median := pickUp(t, allRemedies(), 21)[10]
+		t.Logf("median pick-up: %s", median)
+		if median < soon {
+			return
+		}
+		if time.Since(start) > patience {
+			t.Fatalf("an idle worker picks a job up in %s: nobody woke it", median)
+		}
 	}
 }
 
@@ -132,21 +132,19 @@ func TestIdleWorkerAsksOnceASecond(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t, redistest.Options{}).Client()
 	consume(t, rdb, Config{}, nil, func(context.Context, Delivery) (Report, error) { return Report{}, nil })
-	eventually(t, 10*time.Second, func() (bool, string) { n := evals(t, rdb); return n > 24, "no dequeue" })
-	before := evals(t, rdb)
-	throughout(t, 3*time.Second, func() (bool, string) { return true, "" })
+	eventually(t, patience, func() (bool, string) { n := evals(t, rdb); return n > 24, "no dequeue" })
 	// 12 queues once a second, and asynq's janitor and heartbeat besides. The forwarder alone would be 24 a second.
-	if n := evals(t, rdb) - before; n > 3*20 {
-		t.Errorf("%d scripts in 3 s", n)
+	if n := evalRate(t, rdb, 3*time.Second); n > 20 {
+		t.Errorf("%.1f scripts a second", n)
 	}
 }
 
 func BenchmarkIdlePickUp(b *testing.B) {
-	took := pickUp(b, allRemedies(), 51)
+	median := pickUp(b, allRemedies(), 51)[25]
 	for b.Loop() {
 		// The measurement is above; it cannot be repeated without pauses.
 	}
-	b.ReportMetric(float64(took.Microseconds()), "us/pick-up")
+	b.ReportMetric(float64(median.Microseconds()), "us/pick-up")
 }
 
 func TestSlotsAreNeverOverdrawn(t *testing.T) {
@@ -173,7 +171,7 @@ func TestSlotsAreNeverOverdrawn(t *testing.T) {
 	inRetry := func() int64 {
 		return rdb.ZCard(t.Context(), "asynq:{"+defaultShard(t)+"}:retry").Val()
 	}
-	eventually(t, 20*time.Second, func() (bool, string) { return inRetry() >= 2, "asynq has not given up on a task" })
+	eventually(t, patience, func() (bool, string) { return inRetry() >= 2, "asynq has not given up on a task" })
 	throughout(t, 4*time.Second, func() (bool, string) {
 		return most.Load() <= 2, fmt.Sprintf("%d handlers at once with 2 slots", most.Load())
 	})
@@ -198,7 +196,7 @@ func TestHandlerOutlivesAsynqsInterest(t *testing.T) {
 		ended <- ctx.Err()
 		return Report{}, nil
 	})
-	eventually(t, 10*time.Second, func() (bool, string) {
+	eventually(t, patience, func() (bool, string) {
 		info := infoOf(t, rdb, "a")
 		return info != nil && info.LastErr == context.DeadlineExceeded.Error() && info.Retried == 0, fmt.Sprintf("%+v", info)
 	})
@@ -206,7 +204,7 @@ func TestHandlerOutlivesAsynqsInterest(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the handler's context ended with asynq's: %v", err)
 	}
-	awaitState(t, rdb, "a", "completed", 20*time.Second)
+	awaitState(t, rdb, "a", "completed", patience)
 }
 
 func TestDrainIsNoAttemptAndNoOverlap(t *testing.T) {
@@ -246,7 +244,7 @@ func TestDrainIsNoAttemptAndNoOverlap(t *testing.T) {
 	if overlap.Load() != 0 {
 		t.Error("two handlers had the job at once")
 	}
-	awaitState(t, rdb, "a", "completed", 10*time.Second)
+	awaitState(t, rdb, "a", "completed", patience)
 }
 
 func TestDrainAtTheLastAttemptArchivesNothing(t *testing.T) {
@@ -265,7 +263,7 @@ func TestDrainAtTheLastAttemptArchivesNothing(t *testing.T) {
 			return Report{Status: job.StatusOK}, nil
 		}
 	})
-	awaitState(t, rdb, "a", "completed", 20*time.Second)
+	awaitState(t, rdb, "a", "completed", patience)
 	var last []bool
 	for _, d := range got.all() {
 		last = append(last, d.LastAttempt)
@@ -327,11 +325,11 @@ func TestRedisRestartsUnderTheWorker(t *testing.T) {
 		return Report{}, nil
 	})
 	mustEnqueue(t, p, "before")
-	awaitState(t, rdb, "before", "completed", 10*time.Second)
+	awaitState(t, rdb, "before", "completed", patience)
 	server.Kill()
 	server.Restart()
 	mustEnqueue(t, p, "after")
-	awaitState(t, rdb, "after", "completed", 20*time.Second)
+	awaitState(t, rdb, "after", "completed", patience)
 	if n := len(got.all()); n != 2 {
 		t.Errorf("%d deliveries, want 2", n)
 	}
@@ -343,7 +341,7 @@ func TestQueuesAreListedAgain(t *testing.T) {
 	mustEnqueue(t, newProducer(t, rdb, Config{}), "a")
 	rdb.Del(t.Context(), "asynq:queues")
 	consume(t, rdb, Config{}, nil, func(context.Context, Delivery) (Report, error) { return Report{}, nil })
-	eventually(t, 10*time.Second, func() (bool, string) {
+	eventually(t, patience, func() (bool, string) {
 		n := rdb.SCard(t.Context(), "asynq:queues").Val()
 		return n == int64(DefaultShards*len(job.Queues())), fmt.Sprintf("%d queues are listed", n)
 	})
