@@ -222,13 +222,17 @@ func TestFinishRefusesTheResultOfAnother(t *testing.T) {
 func TestWaitOutlastsARestartOfRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{AppendOnly: true})
-	l := newLedger(t, server.Client(), Config{})
+	rdb := server.Client()
+	seen := lookedAt{key: entryKey("a"), yes: make(chan struct{}, 1)}
+	rdb.AddHook(seen)
+	l := newLedger(t, rdb, Config{})
 	mustCreate(t, l, "a")
 	got := make(chan error, 1)
 	go func() {
 		_, err := l.Wait(t.Context(), "a")
 		got <- err
 	}()
+	<-seen.yes // before that nobody knows whether there is such a job
 	server.Kill()
 	server.Restart()
 	c := mustClaim(t, l, "a")
@@ -237,6 +241,31 @@ func TestWaitOutlastsARestartOfRedis(t *testing.T) {
 	}
 	if err := <-got; err != nil {
 		t.Error(err)
+	}
+}
+
+// lookedAt tells when a command that is no script has read a key.
+type lookedAt struct {
+	key string
+	yes chan struct{}
+}
+
+func (lookedAt) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (lookedAt) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h lookedAt) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if args := cmd.Args(); len(args) > 1 && args[1] == h.key {
+			select {
+			case h.yes <- struct{}{}:
+			default:
+			}
+		}
+		return err
 	}
 }
 

@@ -156,7 +156,7 @@ func TestLateAttemptCannotOverwrite(t *testing.T) {
 // reclaim waits until the claim is stale and takes it away.
 func reclaim(t *testing.T, l *Ledger, id string, want State) {
 	t.Helper()
-	eventually(t, 10*time.Second, func(ctx context.Context) (bool, string) {
+	eventually(t, patience, func(ctx context.Context) (bool, string) {
 		s, err := l.Reclaim(ctx, id)
 		return err == nil && s == want, fmt.Sprintf("state %q, error %v", s, err)
 	})
@@ -372,28 +372,36 @@ func TestCanceledJobOfLostWorkerIsCanceled(t *testing.T) {
 }
 
 func TestHoldKeepsTheClaim(t *testing.T) {
-	onBoth(t, fast(), func(t *testing.T, l *Ledger, _ redis.UniversalClient) {
+	onBoth(t, enduring(), func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
 		mustCreate(t, l, "a")
 		c := mustClaim(t, l, "a")
 		held, stop := l.Hold(t.Context(), c)
 		defer stop()
-		until := time.After(4 * l.cfg.StaleAfter)
-		for waiting := true; waiting; {
-			select {
-			case <-until:
-				waiting = false
-			case <-time.After(5 * time.Millisecond):
-				if s, err := l.Reclaim(t.Context(), "a"); s != StateRunning || err != nil {
-					t.Fatalf("Reclaim of a held job: state %q, error %v", s, err)
-				}
-			}
+		for range 3 {
+			awaitBeat(t, l, "a")
+		}
+		if s, err := l.Reclaim(t.Context(), "a"); s != StateRunning || err != nil {
+			t.Errorf("Reclaim of a held job: state %q, error %v", s, err)
 		}
 		if held.Err() != nil {
 			t.Errorf("the claim was given up: %v", context.Cause(held))
 		}
 		stop()
 		stop()
-		reclaim(t, l, "a", StateQueued)
+		reclaim(t, newLedger(t, rdb, fast()), "a", StateQueued)
+	})
+}
+
+// awaitBeat waits until a claim is renewed.
+func awaitBeat(t *testing.T, l *Ledger, id string) {
+	t.Helper()
+	before := time.Time{}
+	eventually(t, patience, func(ctx context.Context) (bool, string) {
+		e, err := l.Get(ctx, id)
+		if before.IsZero() {
+			before = e.BeatAt
+		}
+		return err == nil && e.BeatAt.After(before), fmt.Sprintf("last renewed at %s, error %v", e.BeatAt, err)
 	})
 }
 
@@ -425,7 +433,7 @@ func awaitCause(t *testing.T, ctx context.Context, want error) {
 		if got := context.Cause(ctx); !errors.Is(got, want) {
 			t.Errorf("cause: got %v, want %v", got, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Errorf("the context has not ended; want %v", want)
 	}
 }
@@ -501,7 +509,7 @@ func TestWaitEnds(t *testing.T) {
 			if !errors.Is(err, ErrClosed) {
 				t.Errorf("Wait after Close: got %v, want ErrClosed", err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Error("Wait goes on after Close")
 		}
 	})
@@ -516,7 +524,7 @@ func TestEndings(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Published again and again, because the subscription may not stand yet.
-		eventually(t, 10*time.Second, func(ctx context.Context) (bool, string) {
+		eventually(t, patience, func(ctx context.Context) (bool, string) {
 			rdb.Publish(ctx, doneChannel, "a")
 			select {
 			case id := <-ids:
@@ -526,7 +534,7 @@ func TestEndings(t *testing.T) {
 			}
 		})
 		cancel()
-		eventually(t, 10*time.Second, func(context.Context) (bool, string) {
+		eventually(t, patience, func(context.Context) (bool, string) {
 			for {
 				select {
 				case _, ok := <-ids:

@@ -45,9 +45,15 @@ func newLedger(t *testing.T, rdb redis.UniversalClient, cfg Config) *Ledger {
 	return l
 }
 
-// fast are settings under which a claim is stale after a tenth of a second.
+// fast are settings under which a claim is stale after a tenth of a second. They are for tests that wait until one is: a
+// busy machine does not keep a claim alive under them.
 func fast() Config {
 	return Config{BeatEvery: 20 * time.Millisecond, StaleAfter: 100 * time.Millisecond}
+}
+
+// enduring are settings under which a claim is renewed all the time, and would live without that.
+func enduring() Config {
+	return Config{BeatEvery: 20 * time.Millisecond, StaleAfter: time.Hour}
 }
 
 func testJob(id string) job.Job {
@@ -78,6 +84,9 @@ func mustClaim(t *testing.T, l *Ledger, id string) Claim {
 	}
 	return c
 }
+
+// patience bounds what must happen in the end, also on a machine that is busy with other things.
+const patience = time.Minute
 
 // eventually polls until ok, and fails with what it last said.
 func eventually(t *testing.T, within time.Duration, ok func(ctx context.Context) (bool, string)) {

@@ -45,7 +45,7 @@ func TestOverdue(t *testing.T) {
 
 		// A claim makes it due when it can be stale, and not before.
 		mustClaim(t, l, "queued")
-		eventually(t, 10*time.Second, func(ctx context.Context) (bool, string) {
+		eventually(t, patience, func(ctx context.Context) (bool, string) {
 			open, err := l.Overdue(ctx, 10)
 			return err == nil && len(open) == 1 && open[0].Stale, fmt.Sprintf("%+v, error %v", open, err)
 		})
@@ -56,10 +56,16 @@ func TestOverdue(t *testing.T) {
 }
 
 func TestOverdueLeavesHeldClaimsAlone(t *testing.T) {
-	onBoth(t, fast(), func(t *testing.T, l *Ledger, _ redis.UniversalClient) {
+	onBoth(t, enduring(), func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
 		mustCreate(t, l, "a")
-		_, stop := l.Hold(t.Context(), mustClaim(t, l, "a"))
+		c := mustClaim(t, l, "a")
+		// It was claimed long ago, and lives by what renews it since.
+		if err := rdb.HSet(t.Context(), entryKey("a"), "claimed", 1, "beat", 1).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, stop := l.Hold(t.Context(), c)
 		defer stop()
+		awaitBeat(t, l, "a")
 		for range 20 {
 			allDue(t, l)
 			if open, err := l.Overdue(t.Context(), 10); len(open) != 0 || err != nil {
