@@ -1,7 +1,6 @@
 package job
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"unicode/utf8"
@@ -31,7 +30,7 @@ func DecodeWith(r io.Reader, max Limits, extra map[string]*string) (Job, error) 
 	if err != nil {
 		return Job{}, fmt.Errorf("read job: %w", err)
 	}
-	d := newDocument(data)
+	d := &document{data: data}
 	switch {
 	case len(data) > MaxDocumentBytes:
 		d.faults.add("", "the document must be at most %d bytes", MaxDocumentBytes)
@@ -40,11 +39,13 @@ func DecodeWith(r io.Reader, max Limits, extra map[string]*string) (Job, error) 
 		d.faults.add("", "the document %s", notUTF8(data))
 		return Job{}, d.faults.err()
 	}
+	var valid bool
+	d.dec, valid = newTokens(data)
 	j, err := d.job(max, extra)
 	if err != nil {
 		return Job{}, d.faults.err()
 	}
-	if !json.Valid(data) {
+	if !valid {
 		// The walk is by tokens; this is the belt to its braces.
 		d.faults.add("", "the document is not valid JSON")
 		return Job{}, d.faults.err()
@@ -60,29 +61,19 @@ func DecodeWith(r io.Reader, max Limits, extra map[string]*string) (Job, error) 
 func (d *document) job(max Limits, extra map[string]*string) (Job, error) {
 	j := Job{Limits: DefaultLimits().Clamp(max), Trace: DefaultTrace(), RetentionS: DefaultRetentionS}
 	var code string
-	given := make(map[string]bool)
-	fields := map[string]func(path string) error{
-		"language":    func(p string) error { return d.nonEmpty(p, &j.Language) },
-		"entrypoint":  func(p string) error { return d.nonEmpty(p, &j.Entrypoint) },
-		"files":       func(p string) error { return d.textMap(p, &j.Files) },
-		"code":        func(p string) error { return d.text(p, &code) },
-		"stdin":       func(p string) error { return d.text(p, &j.Stdin) },
-		"args":        func(p string) error { return d.texts(p, &j.Args) },
-		"limits":      func(p string) error { return d.limits(p, &j.Limits) },
-		"trace":       func(p string) error { return d.trace(p, &j.Trace) },
-		"queue":       func(p string) error { return d.nonEmpty(p, (*string)(&j.Queue)) },
-		"tenant":      func(p string) error { return d.text(p, &j.Tenant) },
-		"id":          func(p string) error { return d.text(p, &j.ID) },
-		"name":        func(p string) error { return d.text(p, &j.Name) },
-		"labels":      func(p string) error { return d.textMap(p, &j.Labels) },
-		"retention_s": func(p string) error { return d.integer(p, &j.RetentionS) },
-	}
-	for key, to := range extra {
-		fields[key] = func(p string) error { return d.text(p, to) }
-	}
+	var codeGiven, filesGiven bool
 	err := d.object("", func(key, path string) error {
-		given[key] = true
-		return d.known(fields, key, path)
+		if to := extra[key]; to != nil {
+			return d.text(path, to)
+		}
+		switch key {
+		case "code":
+			codeGiven = true
+			return d.text(path, &code)
+		case "files":
+			filesGiven = true
+		}
+		return d.field(&j, key, path)
 	})
 	if err == nil {
 		err = d.end()
@@ -90,10 +81,43 @@ func (d *document) job(max Limits, extra map[string]*string) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	if given["code"] {
-		d.useCode(&j, code, given["files"])
+	if codeGiven {
+		d.useCode(&j, code, filesGiven)
 	}
 	return j.Normalize(), nil
+}
+
+// field reads one field of the job.
+func (d *document) field(j *Job, key, path string) error {
+	switch key {
+	case "language":
+		return d.nonEmpty(path, &j.Language)
+	case "entrypoint":
+		return d.nonEmpty(path, &j.Entrypoint)
+	case "files":
+		return d.textMap(path, &j.Files)
+	case "stdin":
+		return d.text(path, &j.Stdin)
+	case "args":
+		return d.texts(path, &j.Args)
+	case "limits":
+		return d.limits(path, &j.Limits)
+	case "trace":
+		return d.trace(path, &j.Trace)
+	case "queue":
+		return d.nonEmpty(path, (*string)(&j.Queue))
+	case "tenant":
+		return d.text(path, &j.Tenant)
+	case "id":
+		return d.text(path, &j.ID)
+	case "name":
+		return d.text(path, &j.Name)
+	case "labels":
+		return d.textMap(path, &j.Labels)
+	case "retention_s":
+		return d.integer(path, &j.RetentionS)
+	}
+	return d.unknown(path)
 }
 
 // useCode puts the source of the key code in the place of files.
@@ -110,29 +134,34 @@ func (d *document) useCode(j *Job, code string, filesToo bool) {
 }
 
 func (d *document) limits(path string, l *Limits) error {
-	fields := make(map[string]func(string) error, len(limitFields()))
-	for _, f := range limitFields() {
-		fields[f.name] = func(p string) error { return d.integer(p, f.of(l)) }
-	}
-	return d.object(path, func(key, path string) error { return d.known(fields, key, path) })
+	fields := limitFields()
+	return d.object(path, func(key, path string) error {
+		for _, f := range fields {
+			if f.name == key {
+				return d.integer(path, f.of(l))
+			}
+		}
+		return d.unknown(path)
+	})
 }
 
 func (d *document) trace(path string, t *TraceOptions) error {
-	fields := map[string]func(string) error{
-		"mode":    func(p string) error { return d.nonEmpty(p, (*string)(&t.Mode)) },
-		"values":  func(p string) error { return d.boolean(p, &t.Values) },
-		"include": func(p string) error { return d.texts(p, &t.Include) },
-	}
-	return d.object(path, func(key, path string) error { return d.known(fields, key, path) })
+	return d.object(path, func(key, path string) error {
+		switch key {
+		case "mode":
+			return d.nonEmpty(path, (*string)(&t.Mode))
+		case "values":
+			return d.boolean(path, &t.Values)
+		case "include":
+			return d.texts(path, &t.Include)
+		}
+		return d.unknown(path)
+	})
 }
 
-func (d *document) known(fields map[string]func(string) error, key, path string) error {
-	read, ok := fields[key]
-	if !ok {
-		d.faults.add(path, "unknown field")
-		return d.skip(path)
-	}
-	return read(path)
+func (d *document) unknown(path string) error {
+	d.faults.add(path, "unknown field")
+	return d.skip(path)
 }
 
 // nonEmpty reads a string that has a default: an empty one is refused here,

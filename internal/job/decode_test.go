@@ -78,6 +78,15 @@ func TestDecodeTakesEveryField(t *testing.T) {
 	}
 }
 
+// manyFiles are n members of files.
+func manyFiles(n int) string {
+	members := make([]string, n)
+	for i := range members {
+		members[i] = fmt.Sprintf(`"%d.py":""`, i)
+	}
+	return strings.Join(members, ",")
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	with := func(field string) string { return `{"code":"",` + field + `}` }
@@ -92,6 +101,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"odd unknown field", with(`"a b":1`), `["a b"]: unknown field`},
 		{"twice", with(`"stdin":"a","stdin":"b"`), `stdin: given twice`},
 		{"file twice", files(`"a.py":"1","a.py":"2"`), `files["a.py"]: given twice`},
+		{"file twice among many", files(manyFiles(40) + `,"7.py":"2"`), `files["7.py"]: given twice`},
 		{"limit twice", with(`"limits":{"wall_ms":100,"wall_ms":200}`), `limits.wall_ms: given twice`},
 		{"twice by escape", with(`"stdin":"a","std\u0069n":"b"`), `stdin: given twice`},
 		{"two documents", `{"code":""} {"code":""}`, `must hold one JSON document and nothing behind it`},

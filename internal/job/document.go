@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -19,7 +20,7 @@ import (
 // one reading reports every fault; broken syntax ends the reading.
 type document struct {
 	data   []byte
-	dec    *json.Decoder
+	dec    tokens
 	faults faults
 }
 
@@ -30,10 +31,15 @@ const maxMembers = 4096
 // errStop ends the reading; its fault was noted where it was met.
 var errStop = errors.New("reading stopped")
 
-func newDocument(data []byte) *document {
+// newTokens reads data, which may be any bytes. valid tells that they are one JSON document.
+func newTokens(data []byte) (t tokens, valid bool) {
+	if json.Valid(data) {
+		return &validTokens{data: data}, true
+	}
+	// It will be refused, but for what, and where, only a reading tells.
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	return &document{data: data, dec: dec}
+	return dec, false
 }
 
 // token reads the next token of the value at path.
@@ -76,9 +82,9 @@ func (d *document) object(path string, field func(key, path string) error) error
 		d.typeFault(path, "an object", tok)
 		return d.skipFrom(path, tok)
 	}
-	seen := make(map[string]bool)
+	var seen keySet
 	for d.dec.More() {
-		if err := d.member(path, seen, field); err != nil {
+		if err := d.member(path, &seen, field); err != nil {
 			return err
 		}
 	}
@@ -86,7 +92,7 @@ func (d *document) object(path string, field func(key, path string) error) error
 	return err
 }
 
-func (d *document) member(path string, seen map[string]bool, field func(key, path string) error) error {
+func (d *document) member(path string, seen *keySet, field func(key, path string) error) error {
 	before := d.dec.InputOffset()
 	tok, err := d.dec.Token()
 	if err != nil {
@@ -100,16 +106,45 @@ func (d *document) member(path string, seen map[string]bool, field func(key, pat
 	if loneSurrogate(d.data[before:d.dec.InputOffset()]) {
 		d.faults.add(at, "must not hold half of a surrogate pair")
 	}
-	if seen[key] {
+	if seen.has(key) {
 		d.faults.add(at, "given twice")
 		return d.skip(at)
 	}
-	if len(seen) == maxMembers {
+	if seen.len() == maxMembers {
 		d.faults.add(path, "has more than %d members", maxMembers)
 		return errStop
 	}
-	seen[key] = true
+	seen.add(key)
 	return field(key, at)
+}
+
+// keySet is a set of keys that costs little while it is small.
+type keySet struct {
+	few  []string
+	many map[string]bool // nil while few holds all of them
+}
+
+// fewKeys is how many keys are compared one by one.
+const fewKeys = 16
+
+func (s *keySet) has(key string) bool {
+	return s.many[key] || s.many == nil && slices.Contains(s.few, key)
+}
+
+func (s *keySet) len() int { return max(len(s.few), len(s.many)) }
+
+func (s *keySet) add(key string) {
+	switch {
+	case s.many != nil:
+		s.many[key] = true
+	case len(s.few) < fewKeys:
+		s.few = append(s.few, key)
+	default:
+		s.many = map[string]bool{key: true}
+		for _, k := range s.few {
+			s.many[k] = true
+		}
+	}
 }
 
 // array reads an array and calls item for each element, which item must read or skip.
@@ -289,39 +324,6 @@ func wholeNumber(s string) (int64, error) {
 		return 0, errors.New("is out of range")
 	}
 	return int64(f), nil
-}
-
-// loneSurrogate tells whether a raw JSON string has an escaped surrogate
-// without its other half. JSON has a spelling for it, Unicode text has not.
-func loneSurrogate(raw []byte) bool {
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			continue
-		}
-		i++ // the escaped character; a second backslash escapes nothing
-		unit, ok := unicodeEscape(raw, i)
-		switch {
-		case !ok || unit < 0xD800 || unit > 0xDFFF:
-			continue
-		case unit >= 0xDC00:
-			return true
-		}
-		low, ok := unicodeEscape(raw, i+6)
-		if !ok || raw[i+5] != '\\' || low < 0xDC00 || low > 0xDFFF {
-			return true
-		}
-		i += 10
-	}
-	return false
-}
-
-// unicodeEscape reads "uXXXX" at raw[i:].
-func unicodeEscape(raw []byte, i int) (uint64, bool) {
-	if i+5 > len(raw) || raw[i] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(raw[i+1:i+5]), 16, 16)
-	return n, err == nil
 }
 
 // join appends a key to a path: a plain name behind a dot, anything else quoted.
