@@ -26,9 +26,35 @@ type fold struct {
 	words string
 }
 
-// folds finds what is too long to be read step by step, in the order of the events.
+// folds finds what is too long to be read step by step, in the order of the
+// events. No fold reaches over a gap, where other things may have happened.
 func folds(t *trace.Trace) []fold {
-	return outermost(slices.Concat(loopFolds(t.Events), callFolds(t), recursionFolds(t)))
+	var all []fold
+	for from := 0; from < len(t.Events); {
+		to := stretchEnd(t, from)
+		part := *t
+		part.Events = t.Events[from:to]
+		for _, f := range outermost(slices.Concat(loopFolds(part.Events), callFolds(&part), recursionFolds(&part))) {
+			f.from, f.to = f.from+from, f.to+from
+			all = append(all, f)
+		}
+		from = to
+	}
+	return all
+}
+
+// stretchEnd is where the events from index from on stop to follow one another.
+func stretchEnd(t *trace.Trace, from int) int {
+	for _, g := range t.Gaps {
+		if g.Skipped == 0 || g.AfterSeq < t.Events[from].Seq {
+			continue
+		}
+		after := func(e trace.Event) bool { return e.Seq > g.AfterSeq }
+		if n := slices.IndexFunc(t.Events[from:], after); n > 0 {
+			return from + n
+		}
+	}
+	return len(t.Events)
 }
 
 // visit is one line event of a frame.

@@ -22,6 +22,12 @@ func (r *run) output(e trace.Event) {
 	if e.Out == nil {
 		return
 	}
+	if r.adrift {
+		// It may have been written at any time since the gap began.
+		r.whole = r.whole && r.placed == *e.Out
+		r.placed, r.adrift = *e.Out, false
+		return
+	}
 	r.placeUpTo(*e.Out)
 }
 

@@ -21,6 +21,8 @@ type replay struct {
 	names   trace.Names
 	objects trace.Objects
 	frames  map[int]*frameState
+	// resumed is true after a gap: a frame may come up that began before it.
+	resumed bool
 }
 
 // frameState is one call of a function as far as the replay has come.
@@ -32,6 +34,9 @@ type frameState struct {
 	row *row
 	// line is the last line event's line, 0 at first.
 	line int
+	// unseen tells that the last event of this frame was not looked at, or is
+	// missing; blind, that the one before was: what changed may have changed at any line since.
+	unseen, blind bool
 }
 
 func newReplay(t *trace.Trace) *replay {
@@ -43,9 +48,15 @@ func (r *replay) frame(e trace.Event) *frameState {
 	f := r.frames[e.Frame]
 	if f == nil {
 		f = &frameState{function: r.names.Function(e.Func), values: map[string]trace.Value{}}
+		f.unseen = r.resumed && e.Kind != trace.KindCall
 		r.frames[e.Frame] = f
 	}
 	return f
+}
+
+// forget drops what was known before a gap, as it may no longer hold after it.
+func (r *replay) forget() {
+	r.objects, r.frames, r.resumed = trace.Objects{}, map[int]*frameState{}, true
 }
 
 // step takes e in and returns its frame and the names of that frame's
@@ -53,6 +64,7 @@ func (r *replay) frame(e trace.Event) *frameState {
 func (r *replay) step(e trace.Event) (*frameState, []string) {
 	r.objects.Apply(e)
 	f := r.frame(e)
+	f.blind, f.unseen = f.unseen, e.Unseen
 	var changed []string
 	for _, v := range e.Vars {
 		changed = append(changed, v.Name)

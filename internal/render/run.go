@@ -46,6 +46,8 @@ type run struct {
 	placed [2]int64
 	// whole is true while all output that has gone by is shown.
 	whole bool
+	// adrift is true from a gap on until an event says how much had been written.
+	adrift bool
 }
 
 // steps writes the lines in the order they ran, with what changed beside them.
@@ -72,18 +74,28 @@ func spread(t *trace.Trace) (files, threads bool) {
 	return files, threads
 }
 
-// fatalEvent finds where the exception that ended the program was raised.
+// fatalEvent finds where the exception that ended the program was raised. With
+// events missing, the last raise that was recorded need not be the last one there was.
 func fatalEvent(r job.Result) int {
-	if r.Status != job.StatusException || len(r.Trace.Gaps) > 0 {
+	if r.Status != job.StatusException {
 		return -1
 	}
 	events := r.Trace.Events
 	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].Kind == trace.KindException && !passedOn(events[:i+1]) {
-			return i
+		if events[i].Kind != trace.KindException || passedOn(events[:i+1]) {
+			continue
 		}
+		if len(r.Trace.Gaps) > 0 && !raisedBy(r.Exception, events[i]) {
+			return -1
+		}
+		return i
 	}
 	return -1
+}
+
+// raisedBy tells whether e looks like the raise of the exception x.
+func raisedBy(x *trace.Exception, e trace.Event) bool {
+	return x != nil && e.Exception != nil && e.Line == x.Line && lastName(e.Exception.Type) == lastName(x.Type)
 }
 
 // passedOn tells whether the last of events is not a raise but the arrival of an
@@ -196,6 +208,10 @@ func (r *run) attach(f *frameState, e trace.Event, names []string) {
 	}
 	texts := r.changes(f, names)
 	if len(texts) == 0 {
+		return
+	}
+	if f.blind {
+		r.add(&row{depth: e.Depth, look: lookAgain, text: "by now", changes: texts})
 		return
 	}
 	if f.row != nil && r.undisturbed(f.row) {
@@ -355,8 +371,12 @@ func functionName(f trace.Function) string {
 	return plain(strings.ReplaceAll(f.Name, ".<locals>.", "."))
 }
 
-// gap says that events are missing, and why.
+// gap says that events are missing, and why. Where recording only went on in
+// another way, as at the end of the budget of a run that then ends, none are.
 func (r *run) gap(g trace.Gap) {
+	if g.Skipped == 0 {
+		return
+	}
 	many := "more events were"
 	if g.Skipped >= 0 {
 		many = count(g.Skipped, "more event") + " " + map[bool]string{true: "was", false: "were"}[g.Skipped == 1]
@@ -373,4 +393,6 @@ func (r *run) gap(g trace.Gap) {
 		text = "… the trace is damaged here; " + strings.TrimPrefix(text, "… ")
 	}
 	r.add(&row{look: lookNote, text: text})
+	r.adrift = true
+	r.forget()
 }

@@ -100,6 +100,33 @@ func TestGapsSayWhy(t *testing.T) {
 	}
 }
 
+// TestNothingIsCarriedOverAGap checks the recorded run with a gap: no fold reaches over it, what was known before it
+// is not shown as what something was, and a look after several events is not laid to the last line of them.
+func TestNothingIsCarriedOverAGap(t *testing.T) {
+	t.Parallel()
+	got := text(t, fixtures(t)["gap"], Options{})
+	before, after, found := strings.Cut(got, "209,894 more events were not recorded")
+	if !found {
+		t.Fatalf("no gap in %s", got)
+	}
+	for name, c := range map[string]struct {
+		part, text string
+		want       bool
+	}{
+		"the loop goes on until the gap":          {before, "for i in range(30000):       i = 4", true},
+		"the first look tells all":                {after, "by now", true},
+		"arguments that nobody looked at":         {after, "→ step(total, i)\n", true},
+		"a value from before the gap":             {after, "'first'", false},
+		"a look is not laid to the last line":     {after, "kept[5]\n", true},
+		"output of the gap is not put into place": {after, "out │", false},
+		"the end is the end":                      {after, "✗ IndexError", true},
+	} {
+		if strings.Contains(c.part, c.text) != c.want {
+			t.Errorf("%s: %q: want %v in\n%s", name, c.text, c.want, c.part)
+		}
+	}
+}
+
 func TestTextOfRealRuns(t *testing.T) {
 	t.Parallel()
 	for name, f := range fixtures(t) {
