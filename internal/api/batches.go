@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,9 +72,9 @@ type BatchDocument struct {
 	ID        string           `json:"id"`
 	CreatedAt time.Time        `json:"created_at"`
 	Complete  bool             `json:"complete" doc:"Whether its submission came to its end."`
-	Total     int64            `json:"total" doc:"How many jobs were taken."`
+	Total     int64            `json:"total" doc:"How many jobs it has: those that were valid."`
 	Open      int64            `json:"open" doc:"How many have no result yet."`
-	Counts    map[string]int64 `json:"counts" doc:"How many are queued, running, missing, or ended with each status."`
+	Counts    map[string]int64 `json:"counts" doc:"How many are queued, running, missing, or ended with each status. Missing is what was not taken in, is past its retention, or belongs to another tenant."`
 	Items     []BatchItem      `json:"items" nullable:"false" doc:"The items asked for, in order."`
 	Next      *int64           `json:"next" doc:"What from is for the next page; null on the last."`
 }
@@ -84,6 +85,25 @@ type BatchItem struct {
 	ID     string `json:"id"`
 	Key    string `json:"key" doc:"The name of the job."`
 	Status string `json:"status" doc:"queued, running, missing, or how it ended."`
+}
+
+// tenantBook shows of the jobs in a batch only those of a tenant: the ids in a batch are whatever its submitter wrote.
+type tenantBook struct {
+	Batches
+	tenant string
+}
+
+// Standings tells where many jobs stand; those of other tenants are missing.
+func (b tenantBook) Standings(ctx context.Context, ids []string) ([]ledger.Standing, error) {
+	return b.StandingsOf(ctx, b.tenant, ids)
+}
+
+// batchDesk reads batches for somebody.
+func (a *API) batchDesk(who access.Identity) *batch.Desk {
+	if who.AllTenants {
+		return batch.New(a.cfg.Batches, a.cfg.Desk)
+	}
+	return batch.New(tenantBook{a.cfg.Batches, who.Tenant}, a.cfg.Desk)
 }
 
 // batchSource tells whose batch it is. Batches of the command line have other sources, and are
@@ -176,10 +196,11 @@ func (a *API) takeBatch(r *http.Request, name string, lines [][]byte) ([]BatchLi
 		wanted[i], outcomes[i].ID = s, s.job.ID
 		items = append(items, ledger.BatchItem{Index: int64(len(items)), ID: s.job.ID, Key: s.job.Name})
 	}
-	if len(items) > 0 {
-		if err := a.cfg.Batches.PutBatchItems(ctx, name, items); err != nil {
-			return nil, err
-		}
+	if err := a.sameItems(ctx, found, items); err != nil {
+		return nil, err
+	}
+	if err := a.cfg.Batches.PutBatchItems(ctx, name, items); err != nil {
+		return nil, err
 	}
 	var group errgroup.Group
 	group.SetLimit(batchParallel)
@@ -193,6 +214,23 @@ func (a *API) takeBatch(r *http.Request, name string, lines [][]byte) ([]BatchLi
 	}
 	_ = group.Wait() // Each outcome holds its own error.
 	return outcomes, a.cfg.Batches.CompleteBatch(ctx, name, int64(len(items)))
+}
+
+// sameItems refuses other jobs under the name of a batch that was taken in: they would stand in the places of those that are
+// there. A submission that was broken off may be sent again.
+func (a *API) sameItems(ctx context.Context, found ledger.Batch, items []ledger.BatchItem) error {
+	if !found.Complete {
+		return nil
+	}
+	there, err := a.cfg.Batches.BatchItems(ctx, found.Name, 0, maxBatchJobs+1)
+	if err != nil {
+		return err
+	}
+	same := func(x, y ledger.BatchItem) bool { return x.ID == y.ID }
+	if !slices.EqualFunc(there, items, same) {
+		return invalid("query.name", "is taken by a batch of other jobs")
+	}
+	return nil
 }
 
 func (a *API) takeItem(r *http.Request, s submission, line *BatchLine) {
@@ -222,6 +260,9 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
 		return notFound("batch")
 	}
 	name := r.PathValue("id")
+	if !job.ValidID(name) {
+		return notFound("batch")
+	}
 	wait, preferred, err := parseWait(r)
 	if err != nil {
 		return err
@@ -245,10 +286,11 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
 	if preferred {
 		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
 	}
-	if err := a.awaitBatch(r.Context(), name, wait); err != nil {
+	desk := a.batchDesk(who)
+	if err := a.awaitBatch(r.Context(), desk, name, wait); err != nil {
 		return err
 	}
-	doc, err := a.batchDocument(r.Context(), name, from, limit)
+	doc, err := batchDocument(r.Context(), desk, name, from, limit)
 	if err != nil {
 		return err
 	}
@@ -270,8 +312,7 @@ func parseFrom(r *http.Request) (int64, error) {
 	return n, nil
 }
 
-func (a *API) batchDocument(ctx context.Context, name string, from int64, limit int) (BatchDocument, error) {
-	desk := batch.New(a.cfg.Batches, a.cfg.Desk)
+func batchDocument(ctx context.Context, desk *batch.Desk, name string, from int64, limit int) (BatchDocument, error) {
 	status, err := desk.Status(ctx, name)
 	if err != nil {
 		return BatchDocument{}, err
@@ -296,7 +337,7 @@ func (a *API) batchDocument(ctx context.Context, name string, from int64, limit 
 
 // awaitBatch waits until no job of a batch is open, or the time is over. It waits for one job after the
 // other, each on the shared subscription: whatever their order, all have ended when the last of these waits has.
-func (a *API) awaitBatch(ctx context.Context, name string, wait time.Duration) error {
+func (a *API) awaitBatch(ctx context.Context, desk *batch.Desk, name string, wait time.Duration) error {
 	if wait <= 0 || !a.enterWait() {
 		return nil
 	}
@@ -306,7 +347,7 @@ func (a *API) awaitBatch(ctx context.Context, name string, wait time.Duration) e
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(a.stopping, func() { stop(errStopping) })()
-	for p, err := range batch.New(a.cfg.Batches, a.cfg.Desk).Each(waiting, name, 0) {
+	for p, err := range desk.Each(waiting, name, 0) {
 		state := ledger.State(p.Status)
 		for err == nil && (state == ledger.StateQueued || state == ledger.StateRunning) {
 			var e ledger.Entry

@@ -52,6 +52,13 @@ type Book interface {
 	Change(ctx context.Context, id string, from ledger.State) (ledger.Entry, error)
 }
 
+// Batches is where batches are kept; packages batch and ledger document each method.
+type Batches interface {
+	batch.Book
+	// StandingsOf tells where many jobs stand, as far as they are of one tenant.
+	StandingsOf(ctx context.Context, tenant string, ids []string) ([]ledger.Standing, error)
+}
+
 // DeadLetters is where dead letters are looked up; package ledger documents each method.
 type DeadLetters interface {
 	// DeadLetters returns the dead letters that f chooses.
@@ -79,9 +86,10 @@ type Hooks interface {
 }
 
 var (
-	_ Desk  = (*intake.Desk)(nil)
-	_ Book  = (*ledger.Ledger)(nil)
-	_ Hooks = (*webhook.Store)(nil)
+	_ Desk    = (*intake.Desk)(nil)
+	_ Book    = (*ledger.Ledger)(nil)
+	_ Batches = (*ledger.Ledger)(nil)
+	_ Hooks   = (*webhook.Store)(nil)
 )
 
 // Config is what an API needs to know. Guard, Desk and Book are required.
@@ -95,7 +103,7 @@ type Config struct {
 	Dead   DeadLetters
 	Office Office
 	// Batches is where batches are kept; nil is for none.
-	Batches batch.Book
+	Batches Batches
 	// Hooks may be nil: no callbacks then. Targets says where they may go, Poke wakes the sender after a replay.
 	Hooks   Hooks
 	Targets webhook.Targets

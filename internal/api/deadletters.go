@@ -157,6 +157,9 @@ func (a *API) chosen(r *http.Request, want RequeueRequest) (entries []ledger.Ent
 		return entries, nil, err
 	}
 	for _, id := range want.IDs {
+		if !job.ValidID(id) {
+			return nil, nil, invalid("body.ids", "must be ids of jobs: letters, digits and . _ : -")
+		}
 		e, _, err := a.cfg.Dead.DeadLetter(r.Context(), id)
 		switch {
 		case notDead(err) || err == nil && !visible(facts(r).identity, e):

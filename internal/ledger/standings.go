@@ -1,0 +1,32 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/execra/tracefleet/internal/job"
+)
+
+// StandingsOf is Standings as one tenant may see it: of a job that belongs to another tenant it tells what it tells of
+// one that does not exist. Ids are shared by all tenants, and a list of ids says nothing of whose they are.
+func (l *Ledger) StandingsOf(ctx context.Context, tenant string, ids []string) ([]Standing, error) {
+	cmds := make([]*redis.SliceCmd, len(ids))
+	_, err := l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, id := range ids {
+			cmds[i] = pipe.HMGet(ctx, entryKey(id), "state", "status", "tenant")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look at %d jobs: %w", len(ids), err)
+	}
+	standings := make([]Standing, len(ids))
+	for i, cmd := range cmds {
+		if text(cmd.Val(), 2) == tenant {
+			standings[i] = Standing{State: State(text(cmd.Val(), 0)), Status: job.Status(text(cmd.Val(), 1))}
+		}
+	}
+	return standings, nil
+}
