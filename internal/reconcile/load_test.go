@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/redistest"
 	"github.com/execra/tracefleet/internal/sandbox/fake"
 )
 
@@ -54,7 +56,10 @@ func TestSmallTenantIsNotKeptWaiting(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
+	var starts atomic.Int64
+	var order sync.Map // what starts was when a job started
 	consumer, err := queue.NewConsumer(f.rdb, queue.Config{Concurrency: slots}, func(ctx context.Context, d queue.Delivery) (queue.Report, error) {
+		order.Store(d.Envelope.ID, starts.Add(1))
 		c, err := f.ledger.Claim(ctx, d.Envelope.ID, "w")
 		if err != nil {
 			return queue.Report{}, err
@@ -70,28 +75,30 @@ func TestSmallTenantIsNotKeptWaiting(t *testing.T) {
 	go func() { defer close(done); _ = consumer.Run(ctx) }()
 	defer func() { cancel(); <-done }()
 
-	waits := make([]time.Duration, 0, singles)
+	// Counted in jobs that go before, not in time, as all of them are slow on a busy machine.
+	waits := make([]int64, 0, singles)
 	for i := range singles {
 		id := fmt.Sprintf("small-%d", i)
 		if _, _, err := desk.Submit(t.Context(), program(id, "small", "")); err != nil {
 			t.Fatal(err)
 		}
+		submitted := starts.Load()
 		f.awaitStatus(t, id, job.StatusOK)
-		e, err := f.ledger.Get(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
+		started, ok := order.Load(id)
+		if !ok {
+			t.Fatalf("%s was not delivered", id)
 		}
-		waits = append(waits, e.ClaimedAt.Sub(e.CreatedAt))
+		waits = append(waits, max(0, started.(int64)-submitted-1))
 	}
 	counts, err := f.ledger.Counts(t.Context(), nil)
 	if err != nil || counts.Open[job.QueueDefault] < backlog/2 {
 		t.Fatalf("%d jobs are open, error %v: the backlog is gone, the test shows nothing", counts.Open[job.QueueDefault], err)
 	}
 	slices.Sort(waits)
-	p50, p99 := waits[singles/2], waits[singles*99/100]
-	t.Logf("waits of the small tenant: p50 %s, p99 %s, most %s, with jobs of %s", p50, p99, waits[singles-1], jobTime)
-	if p99 > 10*jobTime {
-		t.Errorf("p99 is %s, more than ten job times", p99)
+	p50, most := waits[singles/2], waits[singles-1]
+	t.Logf("jobs that went before those of the small tenant: p50 %d, most %d, with %d slots", p50, most, slots)
+	if most > 10*slots {
+		t.Errorf("%d jobs went before, more than ten for each slot", most)
 	}
 }
 
@@ -174,7 +181,8 @@ func TestRestartWithoutGraceLosesNothing(t *testing.T) {
 
 func TestCancelIsFinal(t *testing.T) {
 	t.Parallel()
-	f := realFleet(t)
+	// The heartbeat is an hour away, so that the wish can only come by message.
+	f := newFleet(t, redistest.Start(t, redistest.Options{}).Client(), ledger.Config{BeatEvery: time.Hour, StaleAfter: 3 * time.Hour})
 	desk := f.desk(t)
 	submit := func(id, directives string) {
 		t.Helper()
@@ -205,17 +213,13 @@ func TestCancelIsFinal(t *testing.T) {
 	begin := time.Now()
 	cancel("running", ledger.StateRunning)
 	f.awaitStatus(t, "running", job.StatusCanceled)
-	took := time.Since(begin)
-	t.Logf("a running job was canceled in %s", took)
-	if took > time.Second {
-		t.Errorf("it took %s", took)
-	}
+	t.Logf("a running job was canceled in %s", time.Since(begin))
 	submit("finished", "")
 	f.awaitStatus(t, "finished", job.StatusOK)
 	cancel("finished", ledger.StateFinished)
 
 	// None of them is ever tried again: the queue has it as done, at its first attempt.
-	eventually(t, 10*time.Second, func() (bool, string) {
+	eventually(t, patience, func() (bool, string) {
 		info, err := f.inspector().GetTaskInfo(shardOf, "running")
 		return err == nil && info.State.String() == "completed" && info.Retried == 0, fmt.Sprint(info, err)
 	})
