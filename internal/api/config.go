@@ -75,10 +75,10 @@ type Office interface {
 
 // Hooks keeps callbacks; package webhook documents each method.
 type Hooks interface {
-	// Register keeps a callback for a job, once.
-	Register(ctx context.Context, id, url, traceparent string) (existing string, err error)
-	// Forget takes it out again.
-	Forget(ctx context.Context, id string) error
+	// Register keeps the callback of a job, or returns the one that there is.
+	Register(ctx context.Context, c webhook.Callback) (found webhook.Callback, made bool, err error)
+	// Forget takes the callback of a job with this digest out again.
+	Forget(ctx context.Context, id, digest string) error
 	// Get returns the delivery of a job.
 	Get(ctx context.Context, id string) (webhook.Delivery, error)
 	// Replay makes it due at once.

@@ -3,6 +3,9 @@ package api
 import (
 	"strings"
 	"testing"
+
+	"github.com/execra/tracefleet/internal/redistest"
+	"github.com/execra/tracefleet/internal/webhook"
 )
 
 // TestBatchShowsNoForeignJob puts ids of another tenant's jobs, and of jobs that are yet to come, into a batch: the
@@ -73,6 +76,51 @@ func TestNoKeysThroughIDs(t *testing.T) {
 	for _, ids := range []string{`["a}:input"]`, `[""]`, `["a\u0000"]`, `["../a"]`} {
 		if got := f.post("/dead-letters/requeue", `{"ids":`+ids+`}`); got.status != 422 || got.problem(t).Errors[0].Location != "body.ids" {
 			t.Errorf("requeue %s: got %d %s, want 422", ids, got.status, got.body)
+		}
+	}
+}
+
+// TestCallbackTellsNothingOfOthers has a tenant send callbacks under the id of another tenant's job, and while such a submission is
+// under way.
+func TestCallbackTellsNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	guard, names := tokens(t, server.Client)
+	store := webhook.NewStore(server.Client())
+	f := start(t, server, func(c *Config) {
+		c.Guard, c.Hooks, c.Targets = guard, store, webhook.Targets{Hosts: []string{"*"}}
+	})
+	with := func(code, id, url string) string {
+		return `{"code":"` + code + `","id":"` + id + `","callback_url":"` + url + `"}`
+	}
+	f.token = names["ada"]
+	f.submit(with("1", "called", "https://ada.example/secret"))
+	f.submit(`{"code":"1","id":"quiet"}`)
+	f.token = names["bob"]
+	for _, id := range []string{"called", "quiet"} {
+		for _, url := range []string{"https://bob.example/", "https://ada.example/secret"} {
+			got := f.post("/traces", with("2", id, url))
+			if p := got.problem(t); got.status != 422 || p.Type != ProblemType+"id-reused" || p.Errors[0].Location != "body.id" {
+				t.Errorf("%s with %s: got %d %s, want the same refusal for all", id, url, got.status, got.body)
+			}
+		}
+	}
+	// What such a submission leaves for a moment neither shows nor stands in the way.
+	if _, made, err := store.Register(t.Context(), webhook.Callback{JobID: "quiet", Digest: "of bob's", URL: "https://bob.example/"}); err != nil || !made {
+		t.Fatalf("register: %t, %v", made, err)
+	}
+	f.token = names["ada"]
+	for _, method := range []string{"GET", "POST"} {
+		if got := f.request(method, Prefix+"/traces/quiet/webhook", ""); got.status != 404 {
+			t.Errorf("%s of another's: got %d %s", method, got.status, got.body)
+		}
+	}
+	if got := f.post("/traces", with("1", "quiet", "https://ada.example/late")); got.status != 202 {
+		t.Errorf("a callback for the own job: got %d %s", got.status, got.body)
+	}
+	for id, want := range map[string]string{"called": "/secret", "quiet": "/late"} {
+		if got := f.get("/traces/" + id + "/webhook"); got.status != 200 || !strings.Contains(got.body, "https://ada.example"+want) {
+			t.Errorf("%s: got %d %s", id, got.status, got.body)
 		}
 	}
 }

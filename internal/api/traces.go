@@ -17,6 +17,7 @@ import (
 	"github.com/execra/tracefleet/internal/intake"
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/webhook"
 )
 
 // traceparentLabel is the label that carries the trace context of a submission.
@@ -135,14 +136,9 @@ func (a *API) take(ctx context.Context, s submission) (id string, existed bool, 
 		if s.job.ID == "" {
 			s.job.ID = job.NewID(time.Now())
 		}
-		existing, err := a.cfg.Hooks.Register(ctx, s.job.ID, s.callback, s.job.Labels[traceparentLabel])
-		if err != nil {
+		if kept, err = a.keepCallback(ctx, s); err != nil {
 			return "", false, err
 		}
-		if existing != "" && existing != s.callback {
-			return "", false, invalid("body.callback_url", "the job has another callback already")
-		}
-		kept = existing == ""
 	}
 	id, existed, err = a.cfg.Desk.Submit(ctx, s.job)
 	var unqueued *intake.QueueError
@@ -152,9 +148,39 @@ func (a *API) take(ctx context.Context, s submission) (id string, existed bool, 
 	if err != nil && kept {
 		ctx, cancel := detach.Context(ctx, retryRedis)
 		defer cancel()
-		_ = a.cfg.Hooks.Forget(ctx, s.job.ID) // What stays is dropped when it is looked at.
+		_ = a.cfg.Hooks.Forget(ctx, s.job.ID, s.job.Digest()) // What stays is dropped when it is looked at.
 	}
 	return id, existed, err
+}
+
+// keepCallback registers the callback of a submission; made is false when the job has it already. Nothing is told of a
+// callback that came with other input: it may be another tenant's.
+func (a *API) keepCallback(ctx context.Context, s submission) (made bool, err error) {
+	c := webhook.Callback{JobID: s.job.ID, Digest: s.job.Digest(), URL: s.callback, Traceparent: s.job.Labels[traceparentLabel]}
+	found, made, err := a.cfg.Hooks.Register(ctx, c)
+	if err != nil || made {
+		return made, err
+	}
+	if found.Digest != "" && found.Digest != c.Digest {
+		entry, err := a.cfg.Desk.Get(ctx, c.JobID)
+		if errors.Is(err, intake.ErrNotFound) || err == nil && entry.Digest != c.Digest {
+			return false, intake.ErrConflict
+		}
+		if err != nil {
+			return false, err
+		}
+		// The job is this one, and what is there came with a submission that is refused.
+		if err := a.cfg.Hooks.Forget(ctx, c.JobID, found.Digest); err != nil {
+			return false, err
+		}
+		if found, made, err = a.cfg.Hooks.Register(ctx, c); err != nil || made {
+			return made, err
+		}
+	}
+	if found.URL != c.URL {
+		return false, invalid("body.callback_url", "the job has another callback already")
+	}
+	return false, nil
 }
 
 // submitted answers a submission: with the result when it is there within the wait.
@@ -189,11 +215,10 @@ func (a *API) await(ctx context.Context, id string, wait time.Duration) (*job.Re
 	defer context.AfterFunc(a.stopping, func() { stop(errStopping) })()
 	r, err := a.cfg.Desk.Wait(stopping, id)
 	switch {
-	case errors.Is(err, errWaitOver), errors.Is(err, errStopping):
-		return nil, nil
-	case err != nil && errors.Is(context.Cause(stopping), errWaitOver):
-		return nil, nil // The time was over while Redis was asked.
-	case err != nil:
+	case err == nil:
+	case errors.Is(context.Cause(stopping), errWaitOver), errors.Is(context.Cause(stopping), errStopping):
+		return nil, nil // Perhaps while Redis was asked: then the error does not tell the cause.
+	default:
 		return nil, err
 	}
 	return &r, nil

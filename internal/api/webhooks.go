@@ -15,31 +15,38 @@ func webhookDocument(d webhook.Delivery) WebhookDocument {
 
 // webhook answers with the delivery of a job's callback.
 func (a *API) webhook(w http.ResponseWriter, r *http.Request) error {
-	return a.hook(w, r, http.StatusOK, func(id string) (webhook.Delivery, error) { return a.cfg.Hooks.Get(r.Context(), id) })
+	d, err := a.delivery(r)
+	if err != nil {
+		return err
+	}
+	return a.answer(w, r, http.StatusOK, webhookDocument(d))
 }
 
 // replayWebhook sends a callback again.
 func (a *API) replayWebhook(w http.ResponseWriter, r *http.Request) error {
-	return a.hook(w, r, http.StatusAccepted, func(id string) (webhook.Delivery, error) {
-		d, err := a.cfg.Hooks.Replay(r.Context(), id)
-		if err == nil {
-			a.cfg.Poke()
-		}
-		return d, err
-	})
+	d, err := a.delivery(r)
+	if err != nil {
+		return err
+	}
+	if d, err = a.cfg.Hooks.Replay(r.Context(), d.JobID); err != nil {
+		return err
+	}
+	a.cfg.Poke()
+	return a.answer(w, r, http.StatusAccepted, webhookDocument(d))
 }
 
-func (a *API) hook(w http.ResponseWriter, r *http.Request, status int, do func(id string) (webhook.Delivery, error)) error {
+// delivery finds the delivery of the job in the path. One that came with other input is not this job's.
+func (a *API) delivery(r *http.Request) (webhook.Delivery, error) {
 	entry, err := a.find(r)
 	if err != nil {
-		return err
+		return webhook.Delivery{}, err
 	}
 	if a.cfg.Hooks == nil {
-		return notFound("webhook")
+		return webhook.Delivery{}, notFound("webhook")
 	}
-	d, err := do(entry.ID)
-	if err != nil {
-		return err
+	d, err := a.cfg.Hooks.Get(r.Context(), entry.ID)
+	if err == nil && !d.Of(entry.Digest) {
+		return d, notFound("webhook")
 	}
-	return a.answer(w, r, status, webhookDocument(d))
+	return d, err
 }

@@ -184,9 +184,9 @@ func (s *Sender) attempt(ctx context.Context, id string) error {
 	}
 	e, err := s.ledger.Get(ctx, id)
 	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		d.State, d.LastError = StateFailed, "the job is gone"
-		return s.store.settle(ctx, d, 0)
+	case errors.Is(err, ledger.ErrNotFound), err == nil && !d.Of(e.Digest):
+		// The job is gone, or its submission was refused and the id is somebody else's.
+		return s.store.Forget(ctx, id, d.Digest)
 	case err != nil && !errors.Is(err, ledger.ErrCorrupt):
 		return err
 	case !e.State.Terminal():

@@ -22,9 +22,21 @@ const (
 	StateFailed    State = "failed"
 )
 
+// Callback is what is to be called when a job has ended.
+type Callback struct {
+	JobID string
+	// Digest is that of the job it came with, as job.Job.Digest gives it. It is called for this job only: a submission that
+	// is refused because its id is taken must not hear of the job that has the id.
+	Digest      string
+	URL         string
+	Traceparent string
+}
+
 // Delivery is the callback of one job.
 type Delivery struct {
 	JobID string `json:"id"`
+	// Digest is that of the job that the callback came with; empty when it was registered by a version that kept none.
+	Digest string `json:"-"`
 	// EventID stays the same over all attempts and replays.
 	EventID     string `json:"event_id"`
 	URL         string `json:"url"`
@@ -37,6 +49,9 @@ type Delivery struct {
 	// NextAt is when the next attempt is due; nil when there is none.
 	NextAt *time.Time `json:"next_at"`
 }
+
+// Of tells whether the delivery is for the job with this digest.
+func (d Delivery) Of(digest string) bool { return d.Digest == "" || d.Digest == digest }
 
 // ErrNotFound means that the job has no callback, or that it is forgotten.
 var ErrNotFound = errors.New("the job has no webhook")
@@ -63,13 +78,24 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function ms(n) return string.format('%.0f', n) end
 `
 
-// registerScript: KEYS delivery, waiting; ARGV id, url, event, traceparent, look again ms, ttl. The first callback of a job stays.
+// registerScript: KEYS delivery, waiting; ARGV id, look again ms, ttl, then fields and values. The first callback of a job stays.
 var registerScript = redis.NewScript(luaNow + `
-if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('HGET', KEYS[1], 'url') end
-redis.call('HSET', KEYS[1], 'url', ARGV[2], 'event', ARGV[3], 'traceparent', ARGV[4], 'state', 'waiting', 'attempts', '0')
-redis.call('PEXPIRE', KEYS[1], ARGV[6])
-redis.call('ZADD', KEYS[2], ms(now + ARGV[5]), ARGV[1])
-return ''
+if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('HMGET', KEYS[1], 'digest', 'url') end
+for i = 4, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('HSET', KEYS[1], 'state', 'waiting', 'attempts', '0')
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('ZADD', KEYS[2], ms(now + ARGV[2]), ARGV[1])
+return {}
+`)
+
+// forgetScript: KEYS delivery, waiting, due; ARGV id, digest. The callback of another job with the id stays.
+var forgetScript = redis.NewScript(`
+local digest = redis.call('HGET', KEYS[1], 'digest')
+if digest and digest ~= ARGV[2] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[3], ARGV[1])
+return 1
 `)
 
 // endedScript: KEYS waiting, due; ARGV id. Of several replicas that hear of the same ending, one finds the job waiting.
@@ -111,22 +137,28 @@ type Store struct{ rdb redis.UniversalClient }
 // NewStore returns a Store over rdb, which stays the caller's to close.
 func NewStore(rdb redis.UniversalClient) *Store { return &Store{rdb: rdb} }
 
-// Register keeps a callback for a job, once: of a job that has one already the URL is returned, and nothing changes.
-func (s *Store) Register(ctx context.Context, id, url, traceparent string) (existing string, err error) {
-	existing, err = registerScript.Run(ctx, s.rdb, []string{deliveryKey(id), waitingKey}, id, url, "evt_"+rand.Text(), traceparent,
-		lookAgain.Milliseconds(), waitingTTL.Milliseconds()).Text()
+// Register keeps the callback of a job, or returns the one that there is under the job's id, which stays; made tells which.
+// Of that one the JobID, the Digest and the URL are known.
+func (s *Store) Register(ctx context.Context, c Callback) (found Callback, made bool, err error) {
+	there, err := registerScript.Run(ctx, s.rdb, []string{deliveryKey(c.JobID), waitingKey}, c.JobID, lookAgain.Milliseconds(), waitingTTL.Milliseconds(),
+		"url", c.URL, "digest", c.Digest, "event", "evt_"+rand.Text(), "traceparent", c.Traceparent).Slice()
 	if err != nil {
-		return "", fmt.Errorf("register webhook of %s: %w", id, err)
+		return Callback{}, false, fmt.Errorf("register webhook of %s: %w", c.JobID, err)
 	}
-	return existing, nil
+	if len(there) < 2 {
+		return c, true, nil
+	}
+	found.JobID = c.JobID
+	found.Digest, _ = there[0].(string) // nil when it was kept without
+	found.URL, _ = there[1].(string)
+	return found, false, nil
 }
 
-// Forget takes a callback out again whose job was not taken in.
-func (s *Store) Forget(ctx context.Context, id string) error {
-	if err := s.rdb.Del(ctx, deliveryKey(id)).Err(); err != nil {
+// Forget takes a callback out again, unless the one under the job's id came with a job of another digest.
+func (s *Store) Forget(ctx context.Context, id, digest string) error {
+	if err := forgetScript.Run(ctx, s.rdb, []string{deliveryKey(id), waitingKey, dueKey}, id, digest).Err(); err != nil {
 		return fmt.Errorf("forget webhook of %s: %w", id, err)
 	}
-	_ = s.rdb.ZRem(ctx, waitingKey, id).Err() // What stays in the index goes when it is looked at.
 	return nil
 }
 
@@ -140,7 +172,7 @@ func (s *Store) Get(ctx context.Context, id string) (Delivery, error) {
 	if len(h) == 0 {
 		return Delivery{}, fmt.Errorf("webhook of %s: %w", id, ErrNotFound)
 	}
-	d := Delivery{JobID: id, EventID: h["event"], URL: h["url"], Traceparent: h["traceparent"], State: State(h["state"]), LastError: h["error"]}
+	d := Delivery{JobID: id, Digest: h["digest"], EventID: h["event"], URL: h["url"], Traceparent: h["traceparent"], State: State(h["state"]), LastError: h["error"]}
 	d.Attempts, _ = strconv.Atoi(h["attempts"]) // written by a script of ours
 	d.LastStatus, _ = strconv.Atoi(h["status"])
 	if d.State == StateSending {

@@ -104,18 +104,23 @@ func publicOnly(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// reserved are the ranges that netip has no predicate for: carrier NAT, protocol assignments, documentation,
-// benchmarks, old class E, and the IPv6 ranges that carry IPv4 addresses or stay inside a site.
+// unicast6 is what is given out of IPv6 to the public. All else is reserved, stays inside a site, or carries an IPv4
+// address, in more ways than a list of exceptions would keep up with.
+const unicast6 = "2000::/3"
+
+// reserved are ranges that lead to no public host: for IPv4 what netip has no predicate for (this network, carrier NAT, protocol
+// assignments, documentation, relays, benchmarks, old class E) and the address at which Azure serves its virtual machines; within
+// unicast6 protocol assignments with Teredo, documentation, and 6to4.
 var reserved = []string{
 	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
-	"203.0.113.0/24", "240.0.0.0/4", "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32",
-	"2002::/16", "3fff::/20", "5f00::/16", "fec0::/10",
+	"203.0.113.0/24", "240.0.0.0/4", "168.63.129.16/32",
+	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 }
 
 // public tells whether ip is an address of the public internet.
 func public(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.Is6() && !netip.MustParsePrefix(unicast6).Contains(ip) {
 		return false
 	}
 	for _, r := range reserved {

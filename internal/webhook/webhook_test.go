@@ -106,10 +106,26 @@ func (f *fixture) run(n int) {
 // job makes a job with a callback.
 func (f *fixture) job(id, url string) {
 	f.t.Helper()
-	if existing, err := f.store.Register(f.t.Context(), id, url, "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01"); err != nil || existing != "" {
-		f.t.Fatalf("register: %q, %v", existing, err)
+	f.register(id, testJob(id).Digest(), url)
+	f.create(id)
+}
+
+func testJob(id string) job.Job {
+	return job.Job{ID: id, Files: map[string]string{"main.py": "1"}}.Normalize()
+}
+
+// register keeps a callback that is the first of its job.
+func (f *fixture) register(id, digest, url string) {
+	f.t.Helper()
+	c := Callback{JobID: id, Digest: digest, URL: url, Traceparent: "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01"}
+	if found, made, err := f.store.Register(f.t.Context(), c); err != nil || !made || found != c {
+		f.t.Fatalf("register: %+v, %t, %v", found, made, err)
 	}
-	if _, _, err := f.ledger.Create(f.t.Context(), job.Job{ID: id, Files: map[string]string{"main.py": "1"}}.Normalize()); err != nil {
+}
+
+func (f *fixture) create(id string) {
+	f.t.Helper()
+	if _, _, err := f.ledger.Create(f.t.Context(), testJob(id)); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -255,14 +271,53 @@ func TestRegisterOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.job("a", "https://one.example")
-	if existing, err := f.store.Register(t.Context(), "a", "https://two.example", ""); err != nil || existing != "https://one.example" {
-		t.Errorf("got %q, %v", existing, err)
+	digest := testJob("a").Digest()
+	want := Callback{JobID: "a", Digest: digest, URL: "https://one.example"}
+	if found, made, err := f.store.Register(t.Context(), Callback{JobID: "a", Digest: "other", URL: "https://two.example"}); err != nil || made || found != want {
+		t.Errorf("got %+v, %t, %v, want the first", found, made, err)
 	}
-	if err := f.store.Forget(t.Context(), "a"); err != nil {
+	if err := f.store.Forget(t.Context(), "a", "other"); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := f.store.Get(t.Context(), "a"); err != nil || d.URL != want.URL || !d.Of(digest) || d.Of("other") {
+		t.Errorf("after another one was forgotten: %+v, %v", d, err)
+	}
+	if err := f.store.Forget(t.Context(), "a", digest); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.store.Get(t.Context(), "a"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("after it: %v", err)
+	}
+}
+
+// TestCallbackIsForItsJobOnly registers a callback for an id that another job has, as a submission does that is about to be
+// refused, and lets that job end.
+func TestCallbackIsForItsJobOnly(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	to := newReceiver(t, 200)
+	f.run(1)
+	f.create("theirs")
+	f.register("theirs", "another digest", to.URL)
+	f.finish("theirs")
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		if _, err := f.store.Get(t.Context(), "theirs"); errors.Is(err, ErrNotFound) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the callback is still there")
+		}
+		select {
+		case <-t.Context().Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	f.job("own", to.URL)
+	f.finish("own")
+	f.eventually("delivered", in(StateDelivered), "own")
+	if all := to.all(); len(all) != 1 || !strings.Contains(all[0].body, `"own"`) {
+		t.Errorf("got %+v, want the own job's callback only", all)
 	}
 }
 
@@ -331,7 +386,9 @@ func TestPublic(t *testing.T) {
 		"8.8.8.8": true, "2606:4700::1111": true, "0.0.0.0": false, "10.0.0.1": false, "100.64.1.1": false, "127.0.0.2": false, "169.254.1.1": false,
 		"172.31.0.1": false, "192.0.0.8": false, "192.168.0.1": false, "198.19.0.1": false, "224.0.0.1": false, "255.255.255.255": false, "240.0.0.1": false,
 		"::": false, "::1": false, "::ffff:10.0.0.1": false, "::10.0.0.1": false, "64:ff9b::a00:1": false, "2002:a00:1::": false, "fe80::1%eth0": false, "fc00::1": false, "ff02::1": false,
-		"2001:db8::1": false, "::ffff:8.8.8.8": true,
+		"2001:db8::1": false, "::ffff:8.8.8.8": true, "168.63.129.16": false, "169.254.169.254": false, "100.100.100.200": false, "192.0.0.192": false,
+		"::ffff:0:10.0.0.1": false, "::ffff:0:127.0.0.1": false, "64:ff9b:1::a00:1": false, "2001::1": false, "2001:0:a00:1::": false, "4000::1": false, "5f00::1": false,
+		"fd00:ec2::254": false, "fec0::1": false, "100::1": false, "3fff::1": false, "2a00:1450:4001::1": true,
 	} {
 		if got := public(netip.MustParseAddr(ip)); got != want {
 			t.Errorf("%s: got %t, want %t", ip, got, want)

@@ -70,7 +70,9 @@ export class Run {
     const trace = result.trace;
     this.events = trace?.events ?? [];
     for (const [path, text] of Object.entries(input?.files ?? {})) this.sources.set(path, splitLines(text));
-    this.gaps = (trace?.gaps ?? []).map((gap) => ({ ...gap, before: this.stepAfter(gap.after_seq) }));
+    // Where recording only went on in another way, nothing is missing.
+    const gaps = (trace?.gaps ?? []).filter((gap) => gap.skipped !== 0);
+    this.gaps = gaps.map((gap) => ({ ...gap, before: this.stepAfter(gap.after_seq) }));
     this.index();
     this.maxDepth = this.events.reduce((most, e) => Math.max(most, e.depth), 1);
     this.fatal = this.findFatal();
@@ -255,10 +257,21 @@ export class Run {
     return valueText(value, this.objects(step), limit);
   }
 
-  /** How many bytes of stdout and stderr had been written at a step. */
+  /** How many bytes of stdout and stderr had been written at a step, as far as that is known. */
   output(step: number): [number, number] {
     const at = this.outs[step] ?? -1;
     return (at >= 0 ? this.event(at).out : undefined) ?? [0, 0];
+  }
+
+  /** Tells whether more may have been written at a step: since the last gap no event has told. */
+  outputUnsure(step: number): boolean {
+    const since = this.since(step);
+    return since > 0 && (this.outs[step] ?? -1) < since;
+  }
+
+  /** Tells whether events are missing after the last one. */
+  get cutShort(): boolean {
+    return this.gaps.some((gap) => gap.before >= this.length);
   }
 
   /** The gap between two steps of which the first is smaller, if there is one. */
@@ -300,7 +313,7 @@ export class Run {
       const e = this.event(step);
       if (e.event !== "exception" || this.passedOn(step)) continue;
       // With events missing, the last raise that was recorded need not be the last one there was.
-      if (this.gaps.length > 0 && (!end || e.exception?.type !== end.type.split(".").pop() || e.line !== end.line)) return -1;
+      if (this.gaps.length > 0 && (!end || lastPart(e.exception?.type ?? "") !== lastPart(end.type) || e.line !== end.line)) return -1;
       return step;
     }
     return -1;
@@ -356,6 +369,11 @@ function lastAtMost<T>(items: readonly T[], limit: number, key: (item: T) => num
     else high = middle;
   }
   return low - 1;
+}
+
+/** A qualified name without what it is qualified by. */
+function lastPart(name: string): string {
+  return name.slice(name.lastIndexOf(".") + 1);
 }
 
 /** Tells whether an exception is the interpreter's way to end a loop or a coroutine. */

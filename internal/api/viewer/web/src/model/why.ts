@@ -24,6 +24,8 @@ export interface Place {
 export interface Operand extends Place {
   text: string;
   value: Value;
+  /** True when it may have changed since it was last looked at. */
+  stale: boolean;
 }
 
 /** A call that a statement made, and what came back. */
@@ -230,7 +232,8 @@ export function resolve(run: Run, frame: Frame, name: string, step: number): Ope
     if (candidate !== frame && candidate.func.kind !== "module" && !encloses(candidate, frame)) continue;
     const change = run.varChange(candidate, name, step);
     if (change && !isDeleted(change.value)) {
-      return { frame: candidate, name, step, value: change.value, text: run.text(change.value, step, 60) };
+      const stale = run.lookedAt(candidate, step) < run.lastIn(candidate, step);
+      return { frame: candidate, name, step, value: change.value, text: run.text(change.value, step, 60), stale };
     }
   }
   return null;

@@ -118,6 +118,7 @@ function Branch({ row, flip, act }: { row: Item; flip: (f: Frame) => void; act: 
   const { frame } = row;
   if (!frame) return <button type="button" class="link" tabIndex={-1} onClick={() => act(row)}>{count(row.hidden, "more call")}</button>;
   const end = endOf(run, frame);
+  const thread = frame.thread !== (frame.parent?.thread ?? run.threads[0]) ? `thread ${run.threads.indexOf(frame.thread) + 1}` : "";
   return (
     <>
       <button type="button" class={`twist ${frame.children.length > 0 ? "" : "none"}`} tabIndex={-1} aria-hidden="true" onClick={() => frame.children.length > 0 && flip(frame)}>
@@ -128,6 +129,7 @@ function Branch({ row, flip, act }: { row: Item; flip: (f: Frame) => void; act: 
         {frame.func.kind !== "module" && frame.func.kind !== "class" && (
           <span class={`mono result ${end.kind === "raised" ? "fail" : ""}`}> {end.kind === "returned" ? (end.text ? `→ ${end.text}` : "") : end.text}</span>
         )}
+        {thread && <span class="quiet"> {thread}</span>}
       </button>
     </>
   );

@@ -5,7 +5,7 @@ import { visibleLine } from "../model/text";
 import type { Job, Limits } from "../model/types";
 import { ApiError, limits as fetchLimits, submit } from "./api";
 import { EXAMPLES } from "./examples";
-import { LimitFields, toLimits } from "./limits";
+import { fromLimits, LimitFields, toLimits, unusual } from "./limits";
 import { IconButton } from "./parts";
 import { ThemeButton } from "./theme";
 
@@ -28,7 +28,7 @@ export function emptyDraft(): Draft {
 export function draftOf(job: Job): Draft {
   const files = Object.entries(job.files).map(([path, text]) => ({ path, text }));
   files.sort((a, b) => Number(b.path === job.entrypoint) - Number(a.path === job.entrypoint) || a.path.localeCompare(b.path));
-  return { ...emptyDraft(), files, entrypoint: job.entrypoint, stdin: job.stdin ?? "", args: (job.args ?? []).join("\n"), mode: job.trace?.mode ?? "full" };
+  return { ...emptyDraft(), files, entrypoint: job.entrypoint, stdin: job.stdin ?? "", args: (job.args ?? []).join("\n"), mode: job.trace?.mode ?? "full", limits: fromLimits(job.limits ?? {}) };
 }
 
 export function Editor(props: { draft: Draft; notice: string; done: (id: string, draft: Draft) => void }) {
@@ -39,9 +39,15 @@ export function Editor(props: { draft: Draft; notice: string; done: (id: string,
   const [problem, setProblem] = useState<ApiError | null>(null);
   const [bounds, setBounds] = useState<Awaited<ReturnType<typeof fetchLimits>>>(null);
   const [dragging, setDragging] = useState(false);
+  const [limitsOpen, setLimitsOpen] = useState(false);
   useEffect(() => {
     document.title = "Tracefleet";
-    void fetchLimits().then(setBounds);
+    void fetchLimits().then((found) => {
+      setBounds(found);
+      const own = unusual(props.draft.limits, found?.default);
+      setDraft((d) => ({ ...d, limits: { ...own, ...(d.limits === props.draft.limits ? {} : d.limits) } }));
+      setLimitsOpen(Object.keys(own).length > 0);
+    });
   }, []);
   // Whatever changes after the review has not been reviewed.
   const change = (more: Partial<Draft>) => {
@@ -74,7 +80,9 @@ export function Editor(props: { draft: Draft; notice: string; done: (id: string,
     try {
       props.done(await submit(toJob(draft)), draft);
     } catch (error) {
-      setProblem(error instanceof ApiError ? error : new ApiError(String(error), 0));
+      const found = error instanceof ApiError ? error : new ApiError(String(error), 0);
+      setProblem(found);
+      setLimitsOpen((open) => open || found.fields.some((f) => f.location.includes("limits")));
       setSending(false);
     }
   };
@@ -87,11 +95,7 @@ export function Editor(props: { draft: Draft; notice: string; done: (id: string,
       onDragLeave={() => setDragging(false)}
       onDrop={(e) => { e.preventDefault(); setDragging(false); void take(e.dataTransfer?.files); }}
     >
-      <header class="top">
-        <h1><a href="/">Tracefleet</a></h1>
-        <p class="quiet">Run a Python program in a sandbox and see what it did, line by line.</p>
-        <ThemeButton />
-      </header>
+      <Top />
       <main class="editor" id="main">
         <section class="program panel" aria-label="Program">
           <div class="panel-head">
@@ -135,9 +139,9 @@ export function Editor(props: { draft: Draft; notice: string; done: (id: string,
           <label class="field">Arguments, one a line
             <textarea class="mono" rows={2} spellcheck={false} value={draft.args} onInput={(e) => change({ args: e.currentTarget.value })} />
           </label>
-          <details>
+          <details open={limitsOpen} onToggle={(e) => setLimitsOpen(e.currentTarget.open)}>
             <summary>Limits and recording</summary>
-            <LimitFields values={draft.limits} bounds={bounds} change={(limits) => change({ limits })} />
+            <LimitFields values={draft.limits} bounds={bounds} faults={problem?.fields ?? []} change={(limits) => change({ limits })} />
             <label class="field">Record
               <select value={draft.mode} onChange={(e) => change({ mode: e.currentTarget.value })}>
                 <option value="full">every line, with values</option>
@@ -150,12 +154,24 @@ export function Editor(props: { draft: Draft; notice: string; done: (id: string,
           <div class="confirm">
             <p class="notice">{props.notice}</p>
             <label class="switch"><input id="reviewed" type="checkbox" checked={reviewed} onChange={(e) => setReviewed(e.currentTarget.checked)} /> I have reviewed the code</label>
-            <button id="trace" type="submit" class="button primary" disabled={!reviewed || empty || sending}>{sending ? "Sending…" : "Trace"}</button>
+            <button id="trace" type="submit" class="button primary" disabled={!reviewed || empty || sending} aria-describedby="lacking">{sending ? "Sending…" : "Trace"}</button>
+            <p id="lacking" class="lacking">{empty ? "There is no program yet." : reviewed ? "" : "Read the code and tick the box first."}</p>
           </div>
           {problem && <Problem problem={problem} />}
         </form>
       </main>
     </div>
+  );
+}
+
+/** What stands above every page but the view of a run. */
+export function Top() {
+  return (
+    <header class="top">
+      <h1><a href="/">Tracefleet</a></h1>
+      <p class="quiet">Run a Python program in a sandbox and see what it did, line by line.</p>
+      <ThemeButton />
+    </header>
   );
 }
 
@@ -173,10 +189,12 @@ function toJob(draft: Draft): object {
   };
 }
 
-/** What the server had to say against it. */
+/** What the server had to say against it; brought into sight, wherever that is. */
 export function Problem({ problem }: { problem: ApiError }) {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), [problem]);
   return (
-    <div class="problem" role="alert">
+    <div class="problem" role="alert" ref={box}>
       <p>{problem.message}</p>
       {problem.fields.length > 0 && <ul>{problem.fields.map((f, i) => <li key={i}><span class="mono">{f.location.replace(/^body\./, "")}</span>: {f.message}</li>)}</ul>}
       {problem.status === 401 && <p><a href="/login">Sign in</a></p>}

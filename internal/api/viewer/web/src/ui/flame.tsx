@@ -9,7 +9,9 @@ import { cssColour, fitCanvas } from "./canvas";
 import { useView } from "./parts";
 
 const ROW = 18;
-const MAX_ROWS = 12;
+const MIN_ROWS = 6;
+/** The share of the window's height that the picture may take, so that the tree below it is seen. */
+const SHARE = 0.16;
 
 interface Box {
   frame: Frame;
@@ -24,8 +26,8 @@ export function Flame() {
   useEffect(() => {
     const element = canvas.current;
     if (!element) return;
-    const boxes = boxesOf(view.run);
-    const rows = Math.min(MAX_ROWS, 1 + Math.max(0, ...boxes.map((b) => b.row)));
+    const boxes = boxesOf(view.run, Math.max(MIN_ROWS, Math.floor((innerHeight * SHARE) / ROW)));
+    const rows = boxes.reduce((most, b) => Math.max(most, b.row + 1), 1);
     element.style.height = `${rows * ROW + 2}px`;
     const draw = () => paint(element, view.run, boxes, view.step.peek());
     const stop = effect(() => {
@@ -54,13 +56,25 @@ export function Flame() {
   return <canvas class="flame" ref={canvas} aria-hidden="true" />;
 }
 
-function boxesOf(run: Run): Box[] {
+/** The calls that fit into so many rows. Each thread has rows of its own, below those of the threads before it. */
+function boxesOf(run: Run, rows: number): Box[] {
+  const each = Math.max(1, Math.floor(rows / Math.max(1, run.threads.length)));
+  const deepest = new Map<number, number>();
+  for (const e of run.events) deepest.set(e.thread, Math.min(each, Math.max(deepest.get(e.thread) ?? 1, e.depth)));
+  const top = new Map<number, number>();
+  let next = 0;
+  for (const thread of run.threads) {
+    top.set(thread, next);
+    next += deepest.get(thread) ?? 1;
+  }
   const boxes: Box[] = [];
   for (const frame of run.frames.values()) {
     const from = frame.steps[0] ?? 0;
+    const depth = run.event(from).depth - 1;
+    if (depth >= each) continue;
     // A call whose end is not recorded was still there when the recording stopped.
     const to = endOf(run, frame).kind === "open" ? run.length - 1 : (frame.steps.at(-1) ?? from);
-    boxes.push({ frame, from, to, row: run.event(from).depth - 1 });
+    boxes.push({ frame, from, to, row: (top.get(frame.thread) ?? 0) + depth });
   }
   return boxes;
 }
@@ -84,7 +98,6 @@ function paint(canvas: HTMLCanvasElement, run: Run, boxes: Box[], step: number):
   let drawnTo = -1;
   let drawnRow = -1;
   for (const box of boxes) {
-    if (box.row >= MAX_ROWS) continue;
     const x = box.from * scale;
     const w = Math.max(1, (box.to - box.from + 1) * scale - 0.5);
     // Boxes narrower than a pixel that fall on one already drawn add nothing.

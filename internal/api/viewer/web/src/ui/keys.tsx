@@ -97,6 +97,14 @@ export function Help({ view, keys, close }: { view: ViewState; keys: Key[]; clos
         <input type="checkbox" checked={view.singleKeys.value} onChange={(e) => (view.singleKeys.value = e.currentTarget.checked)} /> Single letters are keys
       </label>
       <p class="quiet">A click on a line number goes to the line's next execution, Shift+click to the one before. A click on a name selects it.</p>
+      <h3>On the timeline</h3>
+      <ul class="legend">
+        <li><span class="swatch depth" aria-hidden="true" /> how deep the calls are</li>
+        <li><span class="swatch bad" aria-hidden="true" /> an exception is raised</li>
+        <li><span class="swatch change" aria-hidden="true" /> the selected name changes</li>
+        <li><span class="swatch good" aria-hidden="true" /> something was written</li>
+        <li><span class="hatch" aria-hidden="true" /> events are missing</li>
+      </ul>
     </Dialog>
   );
 }

@@ -37,21 +37,47 @@ export function toLimits(values: Values): Record<string, unknown> {
   return limits;
 }
 
+/** The limits of a job as they are filled in. */
+export function fromLimits(limits: Partial<Limits>): Values {
+  const values: Values = {};
+  for (const { key, factor } of FIELDS) {
+    const n = limits[key];
+    if (n !== undefined) values[key] = String(n / factor);
+  }
+  return values;
+}
+
+/** Those of the limits that are not the fleet's own anyway. */
+export function unusual(values: Values, usual: Partial<Limits> | undefined): Values {
+  const own = fromLimits(usual ?? {});
+  return Object.fromEntries(Object.entries(values).filter(([key, text]) => own[key as keyof Limits] !== text));
+}
+
 function inWords(field: Field, n: number): string {
   return field.unit.endsWith("iB") ? size(n) : number(n / field.factor) + (field.unit ? " " + field.unit : "");
 }
 
-export function LimitFields({ values, bounds, change }: { values: Values; bounds: Bounds; change: (values: Values) => void }) {
+interface Props {
+  values: Values;
+  bounds: Bounds;
+  /** What the server found wrong, by the place in the document. */
+  faults: { location: string; message: string }[];
+  change: (values: Values) => void;
+}
+
+export function LimitFields({ values, bounds, faults, change }: Props) {
   return (
     <div class="limit-fields">
       {FIELDS.map((field) => {
         const [low, high, usual] = [bounds?.minimum?.[field.key], bounds?.maximum?.[field.key], bounds?.default?.[field.key]];
         const range = low !== undefined && high !== undefined ? `${inWords(field, low)} to ${inWords(field, high)}` : "";
+        const fault = faults.find((f) => f.location.endsWith(`limits.${field.key}`));
         return (
           <label key={field.key} title={range}>
             <span>{field.label}{field.unit && <span class="quiet"> {field.unit}</span>}</span>
-            <input type="text" inputMode="decimal" aria-description={range} placeholder={usual === undefined ? "" : String(usual / field.factor)} value={values[field.key] ?? ""}
+            <input type="text" inputMode="decimal" aria-description={range} aria-invalid={fault !== undefined} placeholder={usual === undefined ? "" : String(usual / field.factor)} value={values[field.key] ?? ""}
               onInput={(e) => change({ ...values, [field.key]: e.currentTarget.value })} />
+            {fault && <span class="fault">{range || fault.message}</span>}
           </label>
         );
       })}

@@ -36,6 +36,8 @@ export function LoopTable() {
               const current = pass.number - 1 === at;
               const values = run.variables(frame, pass.to);
               const before = run.variables(frame, pass.from);
+              // What a look at the loop's head tells is still of the pass before.
+              const looked = run.lookedAt(frame, pass.to) > pass.from;
               return (
                 <tr key={pass.number} class={`${current ? "now" : ""} ${pass.broken ? "broken" : ""}`} aria-current={current ? "step" : undefined}>
                   <th scope="row">
@@ -44,6 +46,7 @@ export function LoopTable() {
                     </button>
                   </th>
                   {columns.map((name) => {
+                    if (!looked) return <td key={name} class="quiet" title="Nobody looked at the variables in this pass">·<span class="sr">not looked at</span></td>;
                     const value = values.get(name);
                     const text = value === undefined || isDeleted(value) ? "" : run.text(value, pass.to, 60);
                     const old = before.get(name);

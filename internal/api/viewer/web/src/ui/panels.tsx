@@ -34,7 +34,7 @@ export function Stack() {
           </li>
         );
       })}
-      {view.run.threads.length > 1 && <li class="quiet pad">thread {view.run.event(step).thread} of {view.run.threads.length}</li>}
+      {view.run.threads.length > 1 && <li class="quiet pad">thread {view.run.threads.indexOf(view.run.event(step).thread) + 1} of {view.run.threads.length}</li>}
     </ol>
   );
 }
@@ -56,7 +56,7 @@ export function Objects() {
             {h.changed && <span class="was">changed</span>}
           </p>
           <p class="holders">
-            {shared.has(h.ref) ? "the same object as " : ""}
+            {shared.has(h.ref) ? `one object under ${number(h.names.length)} names: ` : ""}
             {h.names.map((name, i) => (
               <span key={name}>{i > 0 ? ", " : ""}<span class="mono">{clean(name)}</span></span>
             ))}
@@ -79,11 +79,19 @@ export function Objects() {
 export function Output() {
   const view = useView();
   const { result } = view.run;
-  const [out, err] = view.run.length > 0 ? view.run.output(view.step.value) : [Infinity, Infinity];
-  const atEnd = view.step.value >= view.run.length - 1 && view.run.gaps.length === 0;
+  const { run } = view;
+  const step = view.step.value;
+  const [out, err] = run.length > 0 ? run.output(step) : [Infinity, Infinity];
+  const atEnd = step >= run.length - 1 && !run.cutShort;
   if (result.stdout_bytes + result.stderr_bytes === 0) return <p class="quiet pad">The program wrote nothing.</p>;
+  const shorter = out < result.stdout_bytes || err < result.stderr_bytes;
   return (
     <div class="output">
+      {run.length > 0 && !atEnd && shorter && (
+        <p class="quiet">
+          {run.outputUnsure(step) ? "Events are missing before this step: how much of the pale text had been written by then is not known." : "The pale text had not been written yet at this step."}
+        </p>
+      )}
       <Stream title="Standard output" index={0} text={result.stdout} bytes={result.stdout_bytes} cut={result.stdout_truncated} until={atEnd ? Infinity : out} />
       <Stream title="Standard error" index={1} text={result.stderr} bytes={result.stderr_bytes} cut={result.stderr_truncated} until={atEnd ? Infinity : err} />
     </div>
@@ -264,7 +272,7 @@ export function ResultPanel() {
     ["Time by the clock", millis(r.usage.wall_ms), millis(r.limits.wall_ms)],
     ["Processor time", millis(r.usage.cpu_ms), millis(r.limits.cpu_ms)],
     ["Memory", size(r.usage.max_memory_bytes), size(r.limits.memory_bytes)],
-    ["Processes", number(r.usage.max_processes), number(r.limits.processes)],
+    ["Processes and threads", number(r.usage.max_processes), number(r.limits.processes)],
     ["Standard output", size(r.stdout_bytes), size(r.limits.output_bytes)],
     ["Standard error", size(r.stderr_bytes), size(r.limits.output_bytes)],
     ["Events in the trace", number(r.summary?.events_kept ?? run.length), number(r.limits.trace_events)],

@@ -230,8 +230,10 @@ class LineList {
       for (let i = frame.steps.length - 1; i >= 0; i--) {
         const at = frame.steps[i] ?? 0;
         if (at > step) continue;
-        const line = run.event(at).line;
-        if (!notes.has(line)) notes.set(line, next >= 0 && !run.gapBetween(at, next) ? this.changes(next) : "");
+        const { line, unseen } = run.event(at);
+        const told = next >= 0 && !run.gapBetween(at, next) ? this.changes(next) : "";
+        // After events that nobody looked at, any of their lines may have made the change.
+        if (!notes.has(line)) notes.set(line, unseen && told ? `${told}   (by now)` : told);
         next = at;
       }
       const event = run.event(step);

@@ -1,7 +1,7 @@
 // A run that has been sent: where it stands, until its result is there.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Draft } from "./editor";
-import { draftOf, Problem } from "./editor";
+import { draftOf, Problem, Top } from "./editor";
 import { Run } from "../model/run";
 import { ApiError, cancel, follow, get, input } from "./api";
 import { View } from "./view";
@@ -14,6 +14,7 @@ export function TracePage(props: { id: string; edit: (draft: Draft, from: Run) =
   const [state, setState] = useState("");
   const [problem, setProblem] = useState<ApiError | null>(null);
   useEffect(() => {
+    document.title = "Waiting for a run · Tracefleet";
     setRun(null);
     setProblem(null);
     setState("");
@@ -25,6 +26,8 @@ export function TracePage(props: { id: string; edit: (draft: Draft, from: Run) =
     return <View run={run} around={around} />;
   }
   return (
+    <div class="waiting-page">
+    <Top />
     <main class="waiting" id="main">
       {problem ? (
         <>
@@ -35,6 +38,7 @@ export function TracePage(props: { id: string; edit: (draft: Draft, from: Run) =
         <Waiting id={props.id} state={state} />
       )}
     </main>
+    </div>
   );
 }
 

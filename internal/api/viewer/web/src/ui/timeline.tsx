@@ -48,6 +48,7 @@ export function Timeline() {
         value={step + 1}
         aria-label="Step"
         aria-valuetext={placeWords(run, step)}
+        title={placeWords(run, step)}
         onInput={(event) => view.go(Number(event.currentTarget.value) - 1)}
       />
       </div>

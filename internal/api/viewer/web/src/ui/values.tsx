@@ -39,7 +39,7 @@ export function Values() {
       {list(frame)}
       {globals && (
         <>
-          <h3>Of the module</h3>
+          <h3>In the module{run.sources.size > 1 && ` (${clean(globals.path)})`}</h3>
           {list(globals)}
         </>
       )}
@@ -76,6 +76,8 @@ function Rows({ frame, step, shared, only }: { frame: Frame; step: number; share
   // After a gap everything is told anew, changed or not.
   const changed = new Set(here && !(before >= 0 && run.gapBetween(before, step)) ? run.changed(step) : []);
   const look = run.lookedAt(frame, step);
+  const seen = before >= 0 ? run.lookedAt(frame, before) : -1;
+  const when = seen >= 0 && seen < before ? ` at ${stepWords(seen)}` : "";
   const was = before >= 0 ? run.variables(frame, before) : new Map<string, Value>();
   const objects = run.objects(step);
   const rows = [...run.variables(frame, step)].filter(([name, value]) => {
@@ -103,13 +105,13 @@ function Rows({ frame, step, shared, only }: { frame: Frame; step: number; share
           return (
             <tr key={name} class={`${changed.has(name) ? "changed" : ""} ${view.name.value === name ? "selected" : ""}`}>
               <th scope="row">
-                <button type="button" class="name" aria-pressed={view.name.value === name} onClick={() => view.select(name)} title="Select: its history, and its changes on the timeline">
+                <button type="button" class="name" aria-pressed={view.name.value === name} onClick={() => view.select(name)} title={`${clean(name)}: select, for its history and its changes on the timeline`}>
                   {clean(name)}
                 </button>
               </th>
               <td>
                 <Node path={`${frame.func.name}/${name}`} value={value} step={step} shared={shared} depth={0} />
-                {changed.has(name) && <span class="was">{old ? <>was <span class="mono">{old}</span></> : "new"}</span>}
+                {changed.has(name) && <span class="was">{old ? <>was <span class="mono">{old}</span>{when}</> : "new"}</span>}
               </td>
               <td class="actions">
                 <IconButton icon="why" label={`Why is ${clean(name)} so?`} onClick={() => view.ask({ frame, name, step })} />
@@ -215,7 +217,7 @@ function Spark({ numbers, now }: { numbers: (number | null)[]; now: number }) {
   return (
     <svg class="spark" viewBox="0 0 300 38" preserveAspectRatio="none" role="img" aria-label={`from ${low} to ${high}`}>
       <polyline points={points} />
-      {typeof mark === "number" && <circle cx={x(now)} cy={y(mark)} r="3" />}
+      {typeof mark === "number" && <line x1={x(now)} x2={x(now)} y1="0" y2="38" />}
     </svg>
   );
 }

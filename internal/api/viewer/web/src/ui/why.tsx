@@ -57,7 +57,7 @@ function Link({ cause, last, index }: { cause: Cause; last: boolean; index: numb
                   view.ask({ frame: o.frame, name: o.name, step: o.step }, true);
                 }}
               >
-                <span class="mono">{clean(o.name)}</span> <span class="quiet">was</span> <span class="mono">{o.text}</span>
+                <span class="mono">{clean(o.name)}</span> <span class="quiet">{o.stale ? "was, when last seen," : "was"}</span> <span class="mono">{o.text}</span>
                 <Icon name="why" />
               </button>
             </li>
