@@ -25,8 +25,8 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 )
 
-// patience bounds one test in the browser.
-const patience = 90 * time.Second
+// patience bounds one test in the browser, and its start.
+const patience = 5 * time.Minute
 
 // fixture is a result of a real run with the sources of its job.
 type fixture struct {
@@ -198,7 +198,7 @@ func newTab(t *testing.T, base string, width, height int) *tab {
 		t.Fatalf("there is no %s, which the viewer is tested in; run make setup", program)
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, height),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, height), chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("force-device-scale-factor", "1"),
 		// Names are resolved to nowhere: a request to another host would fail, and be seen.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
@@ -261,7 +261,7 @@ func eval[T any](p *tab, expression string) T {
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	ok := eval[bool](p, fmt.Sprintf(`new Promise((done) => {
-		const end = Date.now() + 20000;
+		const end = Date.now() + 60000;
 		const look = () => { if (%s) done(true); else if (Date.now() > end) done(false); else setTimeout(look, 20); };
 		look();
 	})`, expression))
