@@ -42,7 +42,7 @@ func newBrowser(t *testing.T) *browser {
 		t.Fatalf("there is no %s, which the pages are tested in; run make setup", program)
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 800),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 800), chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
 	)
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
@@ -54,7 +54,7 @@ func newBrowser(t *testing.T) *browser {
 		t.Fatalf("start the browser: %v", err)
 	}
 	var expire context.CancelFunc
-	b.ctx, expire = context.WithTimeout(ctx, 90*time.Second)
+	b.ctx, expire = context.WithTimeout(ctx, 3*patience)
 	t.Cleanup(expire)
 	if err := chromedp.Listen(ctx, b.heard); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 // until waits for an expression to become true.
 func (b *browser) until(expression string) {
 	b.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		// An error means that a navigation is under way.
 		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](fmt.Sprintf(`(() => { try { return !!(%s) } catch { return false } })()`, expression)))

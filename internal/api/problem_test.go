@@ -108,7 +108,7 @@ func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	checks := &ops.Checks{}
 	f := setup(t, func(c *Config) { c.Checks = checks })
-	if err := checks.Add("redis", time.Second, f.ping); err != nil {
+	if err := checks.Add("redis", patience, f.ping); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.request("GET", "/readyz", ""); got.status != 200 {
@@ -162,7 +162,7 @@ func TestBrokenRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = c.Close() }()
-			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetDeadline(time.Now().Add(patience))
 			if _, err := fmt.Fprint(c, tt.text); err != nil {
 				t.Fatal(err)
 			}

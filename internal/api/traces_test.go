@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
@@ -80,17 +79,16 @@ func TestIdempotencyKey(t *testing.T) {
 func TestWait(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
-	begin := time.Now()
-	short := f.post("/traces?wait=0.05", `{"code":"1","id":"a"}`)
-	if short.status != http.StatusAccepted || time.Since(begin) > 5*time.Second {
-		t.Errorf("a wait that is over: got %d after %s", short.status, time.Since(begin))
+	// Nobody ends the job, so that each answer tells that a wait is over.
+	if short := f.post("/traces?wait=0.05", `{"code":"1","id":"a"}`); short.status != http.StatusAccepted {
+		t.Errorf("a wait that is over: got %d", short.status)
 	}
 	if got := f.get("/traces/a?wait=50ms"); got.status != 200 || got.header.Get("Retry-After") != "1" || strings.Contains(got.body, `"result"`) {
 		t.Errorf("a wait that is over: got %d %s", got.status, got.body)
 	}
 	answers := make(chan answer, 3)
-	go func() { answers <- f.get("/traces/a?wait=20s") }()
-	go func() { answers <- f.get("/traces/a", "Prefer", "respond-async, wait=20") }()
+	go func() { answers <- f.get("/traces/a?wait=30s") }()
+	go func() { answers <- f.get("/traces/a", "Prefer", "respond-async, wait=30") }()
 	go func() { answers <- f.post("/traces", `{"code":"1","id":"a"}`, "Prefer", "wait") }()
 	eventually(t, "three wait", func() (bool, any) { n := f.api.waiters.Load(); return n == 3, n })
 	f.finish("a")
