@@ -244,11 +244,11 @@ func (s *Server) Restart() {
 func Client(tb testing.TB, addr string) redis.UniversalClient {
 	tb.Helper()
 	client := redis.NewClient(&redis.Options{
-		Addr: addr, DisableIdentity: true, DialTimeout: clientTimeout, ReadTimeout: clientTimeout, WriteTimeout: clientTimeout,
+		Addr: addr, DisableIdentity: true, DialTimeout: clientTimeout, ReadTimeout: clientTimeout, WriteTimeout: clientTimeout, PoolTimeout: 4 * clientTimeout,
 	})
 	tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
-// clientTimeout bounds each step of a command.
+// clientTimeout bounds each step of a command. A thousand callers may wait for a connection.
 const clientTimeout = 15 * time.Second
