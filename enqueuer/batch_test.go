@@ -76,7 +76,7 @@ func TestBatchOfAFile(t *testing.T) {
 	}
 	b.finishBatch(t, name, job.StatusOK, job.StatusException)
 	var report batchReport
-	status := b.command(t.Context(), "", "batch", "status", name, "--wait", "10s", "--format", "json")
+	status := b.command(t.Context(), "", "batch", "status", name, "--wait", "1m", "--format", "json")
 	if err := json.Unmarshal([]byte(status.stdout), &report); err != nil || report.Jobs != 250 || report.Open != 0 || report.Statuses["ok"] != 125 {
 		t.Errorf("status: %+v, error %v", report, err)
 	}

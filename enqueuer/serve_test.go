@@ -52,7 +52,7 @@ func startServe(t *testing.T, b *bench, args ...string) (base string, said *tran
 			t.Errorf("serve: %v", err)
 		}
 	})
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		if found := servingAt.FindStringSubmatch(said.String()); found != nil {
 			return found[1], said
@@ -71,7 +71,7 @@ func startServe(t *testing.T, b *bench, args ...string) (base string, said *tran
 
 func fetch(t *testing.T, method, url, token, body string) (int, string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

@@ -158,6 +158,9 @@ func TestRefusesToStart(t *testing.T) {
 	}
 }
 
+// patience bounds what must happen in the end, also on a machine that is busy with other things.
+const patience = 2 * time.Minute
+
 // fleetName is a fleet of containers that no other test has.
 func fleetName(t *testing.T) string {
 	t.Helper()
@@ -197,7 +200,9 @@ func TestRunsAJobAndDrains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, _, err := desk.Submit(t.Context(), job.Job{Files: map[string]string{"main.py": "print(6 * 7)\n"}})
+	limits := job.DefaultLimits()
+	limits.WallMS = patience.Milliseconds()
+	id, _, err := desk.Submit(t.Context(), job.Job{Files: map[string]string{"main.py": "print(6 * 7)\n"}, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,8 +257,8 @@ func TestEmbeddedRedisExpiresKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for client.Exists(ctx, "k").Val() == 1 {
-		if time.Since(start) > 10*time.Second {
-			t.Fatal("the key is still there after 10 s")
+		if time.Since(start) > patience {
+			t.Fatalf("the key is still there after %s", patience)
 		}
 	}
 	if took := time.Since(start); took < ttl-tick {

@@ -34,14 +34,14 @@ func scrape(t *testing.T) string {
 			func(string) string { return "" }, signals, &buffer{}, &stderr)
 	}()
 	awaitReady(t, &stderr, ended)
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	defer func() {
 		signals <- syscall.SIGTERM
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	}()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	for {
 		// The census takes a moment for its first count.
 		if text := get(t, client, addressIn(stderr.String())); strings.Contains(text, "tracefleet_fleet_queue_wait_seconds") {

@@ -138,7 +138,7 @@ func (w *worker) handle(ctx context.Context, d queue.Delivery) (queue.Report, er
 		r.Status, r.Returncode, r.Headline = job.StatusException, &one, "ZeroDivisionError: division by zero (main.py:2 in <module>)"
 		r.Exception = &trace.Exception{Type: "ZeroDivisionError", Message: "division by zero", File: "main.py", Line: 2, Function: "<module>"}
 	}
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return queue.Report{Status: r.Status, Headline: r.Headline}, w.book.Finish(finish, d.Envelope.ID, claim.Fence, r)
 }

@@ -36,7 +36,7 @@ func start(t *testing.T, fleet string) string {
 			t.Errorf("got %v at the proxy's end", err)
 		}
 	})
-	deadline := time.NewTimer(time.Minute)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	for !strings.Contains(log.String(), "is ready") {
 		select {
@@ -82,7 +82,7 @@ func ask(t *testing.T, socket, raw string) int {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, raw); err != nil {

@@ -296,7 +296,7 @@ func TestWatchFollowsABatch(t *testing.T) {
 	if s := <-ended; s.Items != 600 || s.Open != 0 || s.Counts["ok"] != 600 {
 		t.Errorf("got %+v", s)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := f.batch.Watch(ctx, "none", func(batch.Status) {}); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("of no batch: %v", err)

@@ -148,7 +148,7 @@ func TestServer(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 
-	client := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	get := func(path string) (int, string) {
 		t.Helper()
@@ -172,7 +172,7 @@ func TestServer(t *testing.T) {
 	if code, _ := get("/readyz"); code != 200 {
 		t.Errorf("/readyz: got %d, want 200", code)
 	}
-	if err := checks.Add("redis", time.Second, func(context.Context) error { return errors.New("refused") }); err != nil {
+	if err := checks.Add("redis", time.Minute, func(context.Context) error { return errors.New("refused") }); err != nil {
 		t.Fatal(err)
 	}
 	code, body := get("/readyz")
