@@ -113,7 +113,7 @@ func (v *view) facts() []string {
 		facts = append(facts, size(r.Usage.MaxMemoryBytes))
 	}
 	if r.Usage.MaxProcesses > 1 {
-		facts = append(facts, count(r.Usage.MaxProcesses, "process"))
+		facts = append(facts, number(r.Usage.MaxProcesses)+" processes and threads")
 	}
 	if r.Runtime.Version != "" {
 		facts = append(facts, "Python "+plain(r.Runtime.Version))

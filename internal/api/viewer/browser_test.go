@@ -102,7 +102,9 @@ func newServer(t *testing.T) *server {
 			return
 		}
 		entrypoints := slices.Sorted(maps.Keys(f.Files))
-		send(w, 200, job.Job{Entrypoint: entrypoints[0], Files: f.Files, Args: []string{}})
+		limits := job.DefaultLimits()
+		limits.WallMS = 2500
+		send(w, 200, job.Job{Entrypoint: entrypoints[0], Files: f.Files, Args: []string{}, Limits: limits})
 	})
 	mux.HandleFunc("GET /api/v1/traces/{id}/events", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("GET /fixtures/{name}", func(w http.ResponseWriter, r *http.Request) {

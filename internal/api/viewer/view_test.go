@@ -87,9 +87,11 @@ func replay(r job.Result) []string {
 	gaps := r.Trace.Gaps
 	for _, e := range r.Trace.Events {
 		for len(gaps) > 0 && gaps[0].AfterSeq < e.Seq {
-			// After a gap, what was known before it may no longer hold.
-			gaps, objects = gaps[1:], trace.Objects{}
-			clear(frames)
+			if gaps[0].Skipped != 0 { // what was known before it may no longer hold
+				objects = trace.Objects{}
+				clear(frames)
+			}
+			gaps = gaps[1:]
 		}
 		objects.Apply(e)
 		f := frames[e.Frame]
@@ -260,6 +262,7 @@ func TestTheNoticeMustBeConfirmed(t *testing.T) {
 		}
 	}
 	disabled := `document.querySelector("#trace").disabled`
+	p.until(`document.querySelector("#lacking").innerText === "There is no program yet."`)
 	p.click("#reviewed")
 	p.until(disabled) // there is no program yet
 	type_("#code", "print(1)")
@@ -267,6 +270,7 @@ func TestTheNoticeMustBeConfirmed(t *testing.T) {
 		t.Error("a change of the program did not undo its review")
 	}
 	p.until(disabled)
+	p.until(`document.querySelector("#lacking").innerText.includes("tick the box")`)
 	p.click("#reviewed")
 	p.until("!" + disabled)
 	p.click(`summary`)
@@ -275,6 +279,7 @@ func TestTheNoticeMustBeConfirmed(t *testing.T) {
 	p.click("#reviewed")
 	p.click("#trace")
 	p.until(`document.querySelector(".problem")?.innerText.includes("limits.wall_ms: must be at least 100")`)
+	p.until(`document.querySelector(".limit-fields [aria-invalid=true]")?.parentElement.innerText.includes("0.1 s to 300 s")`)
 	type_(`.limit-fields label:nth-child(1) input`, kb.Backspace+"2.5")
 	type_(`.options textarea`, "a line")
 	p.click("#reviewed")
@@ -308,6 +313,8 @@ func TestEditAndCompare(t *testing.T) {
 	p.open("/traces/mutable_default")
 	p.click(`[aria-label^="Edit the program"]`)
 	p.until(`document.querySelector("#code")?.value.includes("def collect(value, into=[])")`)
+	// The run's own limits come along, those of the fleet do not.
+	p.until(`[...document.querySelectorAll(".limit-fields input")].map((e) => e.value).join() === "2.5,,,,,,,,"`)
 	p.click("#reviewed")
 	p.click("#trace")
 	p.until(`document.querySelector(".sentence")?.innerText.startsWith("The")`)

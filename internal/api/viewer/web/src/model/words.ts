@@ -97,7 +97,7 @@ export function facts(r: Result): string[] {
   if (r.returncode !== null) list.push(`exit code ${r.returncode}`);
   if (r.started_at !== null) list.push(millis(r.usage.wall_ms), millis(r.usage.cpu_ms) + " CPU");
   if (r.usage.max_memory_bytes > 0) list.push(size(r.usage.max_memory_bytes));
-  if (r.usage.max_processes > 1) list.push(count(r.usage.max_processes, "process"));
+  if (r.usage.max_processes > 1) list.push(`${number(r.usage.max_processes)} processes and threads`);
   if (r.runtime.version !== "") list.push("Python " + r.runtime.version);
   return list;
 }

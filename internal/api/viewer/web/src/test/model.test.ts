@@ -62,6 +62,34 @@ test("after a gap only what was looked at is known", () => {
   equal([...run.variables(frame, 4)], [["x", 3], ["y", 2]]);
 });
 
+test("where recording only went on in another way there is no gap", () => {
+  const run = madeRun("", [MODULE], [["call", 1, 1], ["line", 1, 1], ["line", 1, 2, { vars: { x: 1 } }]], {}, [{ after_seq: 2, skipped: 0, cause: "event_limit" }]);
+  equal(run.gaps, []);
+});
+
+test("after a gap it is not known how much was written, until an event tells", () => {
+  const run = madeRun("", [MODULE], [
+    ["call", 1, 1, { out: [3, 0] }], ["line", 1, 1], ["line", 1, 2], ["line", 1, 3, { out: [9, 0] }],
+  ], {}, [{ after_seq: 2, skipped: 5, cause: "event_limit" }]);
+  equal([0, 1, 2, 3].map((step) => [run.output(step)[0], run.outputUnsure(step)]), [[3, false], [3, false], [3, true], [9, false]]);
+  equal(run.cutShort, false);
+});
+
+test("an exception with a qualified name is found after a gap", () => {
+  const end = { type: "json.decoder.JSONDecodeError", message: "bad", file: "main.py", line: 3, column: null, function: "<module>", traceback: [], cause: null, context: null, group: [] };
+  const run = madeRun("", [MODULE], [["call", 1, 1], ["line", 1, 3], ["exception", 1, 3, { exception: { type: "json.decoder.JSONDecodeError", message: "bad" } }]],
+    { status: "exception", exception: end }, [{ after_seq: 1, skipped: 5, cause: "event_limit" }]);
+  equal(run.fatal, 2);
+});
+
+test("a recorded run is not told wrongly after its gap", async () => {
+  const run = await recorded("gap");
+  equal(run.event(run.fatal).exception?.type, "IndexError");
+  const frame = run.frameAt(run.fatal);
+  const cause = why(run, syntaxOf(run), { frame, name: "total", step: run.fatal });
+  equal([cause?.line, cause?.sure, cause?.operands.map((o) => [o.name, o.stale])], [9, false, [["total", true], ["i", true]]]);
+});
+
 test("between looks the line that assigns is named", () => {
   const run = madeRun("x = 1\ny = 2\nx = 3\nprint(x)\n", [MODULE], [
     ["call", 1, 1], ["line", 1, 1, { vars: {} }], ["line", 1, 2, { unseen: true }], ["line", 1, 3, { unseen: true }], ["line", 1, 4, { vars: { x: 3, y: 2 } }],

@@ -9,9 +9,9 @@ import { cssColour, fitCanvas } from "./canvas";
 import { useView } from "./parts";
 
 const ROW = 18;
-const MIN_ROWS = 6;
+const MIN_ROWS = 5;
 /** The share of the window's height that the picture may take, so that the tree below it is seen. */
-const SHARE = 0.16;
+const SHARE = 0.12;
 
 interface Box {
   frame: Frame;

@@ -1,5 +1,6 @@
 // The panels that list things: the call stack, objects, output, exceptions and
 // the result itself.
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { heldObjects, kindOf, slots } from "../model/aliases";
 import { effectsOf } from "../model/effects";
 import { functionName } from "../model/run";
@@ -100,8 +101,11 @@ export function Output() {
 
 function Stream(props: { title: string; index: 0 | 1; text: string; bytes: number; cut: boolean; until: number }) {
   const view = useView();
+  const here = useRef<HTMLSpanElement>(null);
+  const bytes = useMemo(() => new TextEncoder().encode(props.text), [props.text]);
+  // What was written last by now is what matters.
+  useEffect(() => here.current?.scrollIntoView({ block: "nearest" }), [props.until]);
   if (props.bytes === 0) return null;
-  const bytes = new TextEncoder().encode(props.text);
   const decode = (b: Uint8Array) => new TextDecoder().decode(b);
   const until = Math.min(props.until, bytes.length);
   const find = (event: MouseEvent) => {
@@ -118,6 +122,7 @@ function Stream(props: { title: string; index: 0 | 1; text: string; bytes: numbe
       </h3>
       <pre class={props.index === 1 ? "stderr" : ""} onClick={find} title="Click: go to the moment this was written">
         <span>{visible(decode(bytes.subarray(0, until)))}</span>
+        <span ref={here} />
         {until < bytes.length && <span class="future"><span class="sr">still to come: </span>{visible(decode(bytes.subarray(until)))}</span>}
       </pre>
     </section>
