@@ -3,6 +3,7 @@ import { align, firstDifference } from "../model/diff";
 import { effectsOf } from "../model/effects";
 import { history } from "../model/history";
 import { excerpt, passAt, passesOf } from "../model/loops";
+import { blocksOf, bytesBefore, splitAt } from "../model/output";
 import { parseKeepingFloats } from "../model/parse";
 import { Syntax } from "../model/syntax";
 import { pythonString, visible } from "../model/text";
@@ -60,6 +61,16 @@ test("after a gap only what was looked at is known", () => {
   equal([run.lookedAt(frame, 1), run.lookedAt(frame, 3), run.lookedAt(frame, 4)], [1, -1, 4]);
   equal([...run.variables(frame, 3)], []);
   equal([...run.variables(frame, 4)], [["x", 3], ["y", 2]]);
+});
+
+test("output is cut into blocks whose places count bytes", () => {
+  const line = "é".repeat(1500) + "\n";
+  const blocks = blocksOf(line.repeat(7));
+  equal(blocks.map((b) => [b.from, b.to, b.text.length]), [[0, 9003, 4503], [9003, 18006, 4503], [18006, 21007, 1501]]);
+  equal(blocksOf("x" + "👍".repeat(15_000)).map((b) => b.text.length), [20_001, 10_000]);
+  equal(splitAt("aé👍b", 3), ["aé", "👍b"]);
+  equal(splitAt("aé👍b", 4), ["aé", "👍b"]);
+  equal([bytesBefore("\u001b[0mé!", 4), bytesBefore("\u202eab", 6), bytesBefore("é👍", 99)], [4, 3, 6]);
 });
 
 test("where recording only went on in another way there is no gap", () => {

@@ -1,6 +1,5 @@
-// The panels that list things: the call stack, objects, output, exceptions and
+// The panels that list things: the call stack, objects, exceptions and
 // the result itself.
-import { useEffect, useMemo, useRef } from "preact/hooks";
 import { heldObjects, kindOf, slots } from "../model/aliases";
 import { effectsOf } from "../model/effects";
 import { functionName } from "../model/run";
@@ -74,71 +73,6 @@ export function Objects() {
       ))}
     </ul>
   );
-}
-
-/** What the program wrote: so far, and what is still to come. A click leads to the moment of writing. */
-export function Output() {
-  const view = useView();
-  const { result } = view.run;
-  const { run } = view;
-  const step = view.step.value;
-  const [out, err] = run.length > 0 ? run.output(step) : [Infinity, Infinity];
-  const atEnd = step >= run.length - 1 && !run.cutShort;
-  if (result.stdout_bytes + result.stderr_bytes === 0) return <p class="quiet pad">The program wrote nothing.</p>;
-  const shorter = out < result.stdout_bytes || err < result.stderr_bytes;
-  return (
-    <div class="output">
-      {run.length > 0 && !atEnd && shorter && (
-        <p class="quiet">
-          {run.outputUnsure(step) ? "Events are missing before this step: how much of the pale text had been written by then is not known." : "The pale text had not been written yet at this step."}
-        </p>
-      )}
-      <Stream title="Standard output" index={0} text={result.stdout} bytes={result.stdout_bytes} cut={result.stdout_truncated} until={atEnd ? Infinity : out} />
-      <Stream title="Standard error" index={1} text={result.stderr} bytes={result.stderr_bytes} cut={result.stderr_truncated} until={atEnd ? Infinity : err} />
-    </div>
-  );
-}
-
-function Stream(props: { title: string; index: 0 | 1; text: string; bytes: number; cut: boolean; until: number }) {
-  const view = useView();
-  const here = useRef<HTMLSpanElement>(null);
-  const bytes = useMemo(() => new TextEncoder().encode(props.text), [props.text]);
-  // What was written last by now is what matters.
-  useEffect(() => here.current?.scrollIntoView({ block: "nearest" }), [props.until]);
-  if (props.bytes === 0) return null;
-  const decode = (b: Uint8Array) => new TextDecoder().decode(b);
-  const until = Math.min(props.until, bytes.length);
-  const find = (event: MouseEvent) => {
-    const offset = clickedOffset(event, event.currentTarget as HTMLElement);
-    if (offset < 0) return;
-    const at = new TextEncoder().encode(visible(props.text).slice(0, offset)).length;
-    const step = view.run.events.findIndex((e) => (e.out?.[props.index] ?? -1) > at);
-    if (step > 0) view.jump(step);
-  };
-  return (
-    <section aria-label={props.title}>
-      <h3>
-        {props.title} <span class="quiet">{props.cut ? `first ${size(bytes.length)} of ${size(props.bytes)}` : size(props.bytes)}</span>
-      </h3>
-      <pre class={props.index === 1 ? "stderr" : ""} onClick={find} title="Click: go to the moment this was written">
-        <span>{visible(decode(bytes.subarray(0, until)))}</span>
-        <span ref={here} />
-        {until < bytes.length && <span class="future"><span class="sr">still to come: </span>{visible(decode(bytes.subarray(until)))}</span>}
-      </pre>
-    </section>
-  );
-}
-
-/** The number of characters before the one that was clicked, or -1. */
-function clickedOffset(event: MouseEvent, host: HTMLElement): number {
-  const found = document.caretPositionFromPoint?.(event.clientX, event.clientY);
-  if (!found || !host.contains(found.offsetNode) || !getSelection()?.isCollapsed) return -1;
-  let offset = found.offset;
-  const walker = document.createTreeWalker(host, NodeFilter.SHOW_TEXT, (node) =>
-    node.parentElement?.classList.contains("sr") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
-  );
-  for (let node = walker.nextNode(); node && node !== found.offsetNode; node = walker.nextNode()) offset += node.textContent?.length ?? 0;
-  return offset;
 }
 
 /** The exception that ended the program, with what led to it, and all that were raised. */
