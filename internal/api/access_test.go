@@ -198,18 +198,6 @@ func TestSession(t *testing.T) {
 	}
 }
 
-func TestLoginIsSlow(t *testing.T) {
-	t.Parallel()
-	f, _ := guarded(t, nil)
-	last := 0
-	for range 12 {
-		last = f.request("POST", "/login", "token=x", "Content-Type", "application/x-www-form-urlencoded").status
-	}
-	if last != 429 {
-		t.Errorf("the twelfth try: got %d, want 429", last)
-	}
-}
-
 func TestMonitor(t *testing.T) {
 	t.Parallel()
 	f, names := guarded(t, nil)

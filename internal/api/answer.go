@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -17,8 +16,6 @@ import (
 const (
 	// compressFrom is the size from which an answer is compressed: less fits a packet anyway.
 	compressFrom = 1400
-	// writeTimeout is how long a client may take to read an answer.
-	writeTimeout = time.Minute
 	// browserWindow keeps the memory of decoders small; browsers refuse more than 8 MiB.
 	browserWindow = 1 << 20
 )
@@ -109,16 +106,44 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, status int, v any) 
 
 // write sends a body, compressed if the client likes.
 func (a *API) write(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
+	body, encoding := a.packer.pack(r.Header.Get("Accept-Encoding"), body)
+	send(w, status, contentType, body, encoding)
+}
+
+// send sends a body that is packed already.
+func send(w http.ResponseWriter, status int, contentType string, body []byte, encoding string) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Add("Vary", "Accept-Encoding")
-	body, encoding := a.packer.pack(r.Header.Get("Accept-Encoding"), body)
 	if encoding != "" {
 		h.Set("Content-Encoding", encoding)
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	// A client that does not read must not hold the answer for ever.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // The client may have gone.
+}
+
+// fixed is a document that is the same for everybody, packed once: strangers may ask for it, as often as they like.
+type fixed struct {
+	contentType string
+	// bodies are by encoding; "" is as it is.
+	bodies map[string][]byte
+}
+
+func (p *packer) fix(contentType string, body []byte) fixed {
+	f := fixed{contentType: contentType, bodies: map[string][]byte{"": body}}
+	for _, accept := range []string{"zstd", "gzip"} {
+		packed, encoding := p.pack(accept, body)
+		f.bodies[encoding] = packed
+	}
+	return f
+}
+
+func (f fixed) send(w http.ResponseWriter, r *http.Request, status int) {
+	encoding := negotiate(r.Header.Get("Accept-Encoding"))
+	body, ok := f.bodies[encoding]
+	if !ok {
+		body, encoding = f.bodies[""], ""
+	}
+	send(w, status, f.contentType, body, encoding)
 }

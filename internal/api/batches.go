@@ -25,8 +25,6 @@ import (
 const (
 	maxBatchJobs  = 1000
 	maxBatchBytes = 32 << 20
-	// batchesAtOnce bounds the memory that bodies of batches take.
-	batchesAtOnce = 4
 	batchParallel = 8
 )
 
@@ -125,13 +123,8 @@ func (a *API) submitBatch(w http.ResponseWriter, r *http.Request) error {
 	case !job.ValidID(name):
 		return invalid("query.name", "must be letters, digits and . _ : -, at most "+strconv.Itoa(job.MaxIDBytes))
 	}
-	select {
-	case a.batchSlots <- struct{}{}:
-		defer func() { <-a.batchSlots }()
-	default:
-		return problem(http.StatusServiceUnavailable, "busy", "Too many batches", "Other batches are being taken in; try again.").after(retryRedis)
-	}
-	body, err := readBody(w, r, maxBatchBytes)
+	body, release, err := a.readBody(w, r, maxBatchBytes)
+	defer release()
 	if err != nil {
 		return err
 	}
@@ -287,7 +280,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
 	}
 	desk := a.batchDesk(who)
-	if err := a.awaitBatch(r.Context(), desk, name, wait); err != nil {
+	if err := a.awaitBatch(r, desk, name, wait); err != nil {
 		return err
 	}
 	doc, err := batchDocument(r.Context(), desk, name, from, limit)
@@ -337,16 +330,15 @@ func batchDocument(ctx context.Context, desk *batch.Desk, name string, from int6
 
 // awaitBatch waits until no job of a batch is open, or the time is over. It waits for one job after the
 // other, each on the shared subscription: whatever their order, all have ended when the last of these waits has.
-func (a *API) awaitBatch(ctx context.Context, desk *batch.Desk, name string, wait time.Duration) error {
-	if wait <= 0 || !a.enterWait() {
+func (a *API) awaitBatch(r *http.Request, desk *batch.Desk, name string, wait time.Duration) error {
+	if wait <= 0 || !a.enterWait(r) {
 		return nil
 	}
-	defer a.leaveWait()
-	ctx, cancel := context.WithTimeoutCause(ctx, wait, errWaitOver)
+	defer a.leaveWait(r)
+	timed, cancel := context.WithTimeoutCause(r.Context(), wait, errWaitOver)
 	defer cancel()
-	waiting, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(a.stopping, func() { stop(errStopping) })()
+	waiting, done := a.untilStop(timed)
+	defer done()
 	for p, err := range desk.Each(waiting, name, 0) {
 		state := ledger.State(p.Status)
 		for err == nil && (state == ledger.StateQueued || state == ledger.StateRunning) {
@@ -355,7 +347,7 @@ func (a *API) awaitBatch(ctx context.Context, desk *batch.Desk, name string, wai
 			state = e.State
 		}
 		switch {
-		case waiting.Err() != nil && ctx.Err() == nil, errors.Is(context.Cause(ctx), errWaitOver):
+		case a.waitEnded(waiting):
 			return nil // The answer says how far it is.
 		case err != nil && !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, ledger.ErrCorrupt):
 			return err

@@ -98,7 +98,8 @@ func (a *API) requeue(w http.ResponseWriter, r *http.Request) error {
 	if err := media(r, "application/json"); err != nil {
 		return err
 	}
-	body, err := readBody(w, r, maxRequeueBody)
+	body, release, err := a.readBody(w, r, maxRequeueBody)
+	defer release()
 	if err != nil {
 		return err
 	}

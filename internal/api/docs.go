@@ -163,5 +163,6 @@ func sortedNames[T any](m map[string]T) []string {
 // serveDocs answers with the page of the API.
 func (a *API) serveDocs(w http.ResponseWriter, r *http.Request) {
 	facts(r).operation = "docs"
-	a.page(w, r, http.StatusOK, a.docsPage)
+	w.Header().Set("Content-Security-Policy", pagePolicy())
+	a.docsPage.send(w, r, http.StatusOK)
 }

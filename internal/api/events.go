@@ -40,10 +40,10 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent) // the only answer that keeps a browser from connecting again
 		return nil
 	}
-	if !a.enterWait() {
+	if !a.enterWait(r) {
 		return problem(http.StatusServiceUnavailable, "busy", "Too many wait", "Too many requests wait for results; try again.").after(retryRedis)
 	}
-	defer a.leaveWait()
+	defer a.leaveWait(r)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
@@ -51,9 +51,8 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(http.StatusOK)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), streamFor, errStreamOver)
 	defer cancel()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(a.stopping, func() { stop(errStopping) })()
+	ctx, done := a.untilStop(ctx)
+	defer done()
 	// What goes wrong from here on has no status to say so with: the stream ends, and the browser connects again.
 	if err := a.stream(ctx, s, entry); err != nil && ctx.Err() == nil && !errors.Is(err, errClientGone) {
 		a.logFault(r, err)

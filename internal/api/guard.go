@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"runtime/debug"
 	"time"
@@ -40,16 +43,38 @@ func requestID(r *http.Request) string { return facts(r).id }
 // traceparentPattern is the header of W3C Trace Context, version 00 and what later ones begin with.
 var traceparentPattern = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// recorder notes the status of an answer.
+// incoming notes whether the body of a request was read to its end.
+type incoming struct {
+	io.ReadCloser
+	ended bool
+}
+
+// Read notes the end.
+func (b *incoming) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.ended = true
+	}
+	return n, err
+}
+
+// recorder notes the status of an answer, and gives its connection no more time than it needs.
 type recorder struct {
 	http.ResponseWriter
 	status int
+	body   *incoming // nil for a request without a body
 }
 
-// WriteHeader notes the status.
+// WriteHeader notes the status. From here on the client has to read; and what it has not sent of a body that nobody wanted, for which
+// the server waits before it answers, has to come at once.
 func (w *recorder) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
+		control := http.NewResponseController(w.ResponseWriter)
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // A test's writer has no deadlines.
+		if w.body != nil && !w.body.ended {
+			_ = control.SetReadDeadline(time.Now().Add(drainTimeout))
+		}
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -57,7 +82,7 @@ func (w *recorder) WriteHeader(status int) {
 // Write notes that the status is 200, when nothing was said.
 func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
-		w.status = http.StatusOK
+		w.WriteHeader(http.StatusOK)
 	}
 	return w.ResponseWriter.Write(b)
 }
@@ -75,8 +100,7 @@ func (a *API) frame(next http.Handler) http.Handler {
 		}
 		r = r.WithContext(context.WithValue(r.Context(), factsKey{}, f))
 		harden(w.Header(), f.id)
-		rec := &recorder{ResponseWriter: w}
-		start := time.Now()
+		rec, start := newRecorder(w, r), time.Now()
 		defer func() {
 			if cause := recover(); cause != nil {
 				if cause == http.ErrAbortHandler {
@@ -91,6 +115,20 @@ func (a *API) frame(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(rec, r)
 	})
+}
+
+// newRecorder goes between a handler and its connection, which is to be kept by no client that neither sends nor reads.
+func newRecorder(w http.ResponseWriter, r *http.Request) *recorder {
+	rec := &recorder{ResponseWriter: w}
+	control := http.NewResponseController(w)
+	// A deadline of the request before, on the same connection, must not end this one. A test's writer has no deadlines.
+	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout + MaxWait + writeTimeout))
+	if r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody {
+		rec.body = &incoming{ReadCloser: r.Body}
+		r.Body = rec.body
+		_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	}
+	return rec
 }
 
 func harden(h http.Header, id string) {
@@ -136,20 +174,45 @@ func (a *API) serve(o *operation, w http.ResponseWriter, r *http.Request) {
 
 // enter checks who asks, whether they may, how often they did, and the names of the parameters.
 func (a *API) enter(o *operation, r *http.Request, f *requestFacts) error {
-	identity, err := a.cfg.Guard.Identify(r)
+	identity, err := a.identify(r)
 	if err != nil {
 		return err
 	}
 	f.identity = identity
-	if wait, ok := a.limiters.allow(identity.Name, time.Now()); !ok {
-		return problem(http.StatusTooManyRequests, "rate-limited", "Too many requests",
-			"This token may send %g requests a second.", a.cfg.RatePerSecond).after(wait)
-	}
 	if !identity.May(o.role) {
 		return problem(http.StatusForbidden, "forbidden", "Not allowed", "This needs the role %s, and the token has %s.", o.role, identity.Role)
 	}
 	if o.allTenants && !identity.AllTenants {
 		return problem(http.StatusForbidden, "forbidden", "Not allowed", "This needs a token that is not bound to a tenant.")
 	}
-	return o.knownQuery(r.URL.Query())
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return invalid("query", "must be name=value pairs, joined by &, with %XX for what is special")
+	}
+	return o.knownQuery(query)
+}
+
+// identify tells who asks, and refuses those who ask too often: a token its requests, an address its wrong tokens.
+func (a *API) identify(r *http.Request) (access.Identity, error) {
+	who, err := a.cfg.Guard.Identify(r)
+	if errors.Is(err, access.ErrInvalid) {
+		return who, a.failed(r, err)
+	}
+	if err != nil {
+		return who, err
+	}
+	if wait, ok := a.limiters.allow(who.Name, time.Now()); !ok {
+		return who, problem(http.StatusTooManyRequests, "rate-limited", "Too many requests",
+			"This token may send %g requests a second.", a.cfg.RatePerSecond).after(wait)
+	}
+	return who, nil
+}
+
+// failed counts a wrong token of an address, and returns err, or that there were too many. Right tokens are never kept out by
+// wrong ones: many clients may share an address.
+func (a *API) failed(r *http.Request, err error) error {
+	if wait, ok := a.failures.allow(remoteNetwork(r), time.Now()); !ok {
+		return problem(http.StatusTooManyRequests, "rate-limited", "Too many requests", "Too many wrong tokens came from this address.").after(wait)
+	}
+	return err
 }

@@ -7,6 +7,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// Requests with a wrong token that one address may send.
+const (
+	failuresPerSecond = 1
+	failuresAtOnce    = 10
+)
+
 // maxLimiters bounds the names that are remembered; then those that were idle are forgotten.
 const maxLimiters = 10_000
 

@@ -42,7 +42,7 @@ func TestTwoReplicas(t *testing.T) {
 		})
 	}
 	eventually(t, "all wait", func() (bool, any) {
-		n := replicas[0].api.waiters.Load() + replicas[1].api.waiters.Load()
+		n := replicas[0].api.waiters.taken() + replicas[1].api.waiters.taken()
 		return n == waits, n
 	})
 	// Each looks once before it waits.
@@ -102,10 +102,10 @@ func TestManyWaiters(t *testing.T) {
 	for i := range most {
 		wg.Go(func() { statuses[i] = f.get("/traces/" + id + "?wait=30s").status })
 	}
-	eventually(t, "all wait", func() (bool, any) { n := f.api.waiters.Load(); return n == most, n })
+	eventually(t, "all wait", func() (bool, any) { n := f.api.waiters.taken(); return n == most, n })
 	// It is answered while the others wait, who came before it.
 	over := f.get("/traces/" + id + "?wait=30s")
-	if n := f.api.waiters.Load(); over.status != 200 || strings.Contains(over.body, `"result"`) || n == 0 {
+	if n := f.api.waiters.taken(); over.status != 200 || strings.Contains(over.body, `"result"`) || n == 0 {
 		t.Errorf("one too many: got %d while %d wait, want the state at once", over.status, n)
 	}
 	if got := f.get("/traces/" + id + "/events"); got.status != 503 || got.header.Get("Retry-After") == "" {
@@ -120,7 +120,7 @@ func TestManyWaiters(t *testing.T) {
 		}
 	}
 	t.Logf("%d waiters answered %s after the end", most, time.Since(begin))
-	eventually(t, "nobody is counted any more", func() (bool, any) { n := f.api.waiters.Load(); return n == 0, n })
+	eventually(t, "nobody is counted any more", func() (bool, any) { n := f.api.waiters.taken(); return n == 0, n })
 }
 
 // TestClientsThatLeave checks that a wait ends with its client: by a closed connection, and by a client that is stopped.
@@ -141,11 +141,11 @@ func TestClientsThatLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	conns = append(conns, c)
-	eventually(t, "all wait", func() (bool, any) { n := f.api.waiters.Load(); return n == 21, n })
+	eventually(t, "all wait", func() (bool, any) { n := f.api.waiters.taken(); return n == 21, n })
 	for _, c := range conns {
 		_ = c.Close()
 	}
-	eventually(t, "nobody waits any more", func() (bool, any) { n := f.api.waiters.Load(); return n == 0, n })
+	eventually(t, "nobody waits any more", func() (bool, any) { n := f.api.waiters.taken(); return n == 0, n })
 }
 
 func dial(t *testing.T, f *fixture) net.Conn {
@@ -199,7 +199,7 @@ func TestStopEndsWaits(t *testing.T) {
 		_, got := f.sse("/traces/"+id+"/events", "", 0)
 		events <- got
 	}()
-	eventually(t, "three wait", func() (bool, any) { n := f.api.waiters.Load(); return n == 3, n })
+	eventually(t, "three wait", func() (bool, any) { n := f.api.waiters.taken(); return n == 3, n })
 	stopped := make(chan error, 1)
 	go func() { stopped <- f.stop() }()
 	for range 2 {
@@ -233,7 +233,7 @@ func TestWaitsBrokenOff(t *testing.T) {
 	}
 	stopped := make(chan answer, 1)
 	go func() { stopped <- f.get("/traces/" + id + "?wait=30s") }()
-	eventually(t, "one waits", func() (bool, any) { n := f.api.waiters.Load(); return n == 1, n })
+	eventually(t, "one waits", func() (bool, any) { n := f.api.waiters.taken(); return n == 1, n })
 	if err := f.stop(); err != nil {
 		t.Error(err)
 	}

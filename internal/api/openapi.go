@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -193,5 +192,5 @@ func setNullable(registry huma.Registry) {
 func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) {
 	facts(r).operation = "openapi"
 	w.Header().Set("Cache-Control", "no-cache")
-	a.write(w, r, http.StatusOK, "application/openapi+json;version=3.1", bytes.Clone(a.document))
+	a.document.send(w, r, http.StatusOK)
 }

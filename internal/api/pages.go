@@ -7,8 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"html/template"
-	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,6 +24,9 @@ import (
 
 // maxFormBytes bounds the sign-in form.
 const maxFormBytes = 4096
+
+// htmlType is the media type of pages.
+const htmlType = "text/html; charset=utf-8"
 
 //go:embed style.css
 var styleSheet string
@@ -73,12 +76,12 @@ func (a *API) pages(r chi.Router) {
 // page sends one of our own pages.
 func (a *API) page(w http.ResponseWriter, r *http.Request, status int, html []byte) {
 	w.Header().Set("Content-Security-Policy", pagePolicy())
-	a.write(w, r, status, "text/html; charset=utf-8", html)
+	a.write(w, r, status, htmlType, html)
 }
 
 // enterPage tells who asks for a page. Who is not signed in is led to the form; ok is false then.
 func (a *API) enterPage(w http.ResponseWriter, r *http.Request) (access.Identity, bool) {
-	who, err := a.cfg.Guard.Identify(r)
+	who, err := a.identify(r)
 	switch {
 	case err == nil:
 		facts(r).identity = who
@@ -158,11 +161,8 @@ func (a *API) login(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	if wait, ok := a.logins.allow(remoteHost(r), time.Now()); !ok {
-		a.fail(w, r, problem(http.StatusTooManyRequests, "rate-limited", "Too many requests", "Too many tries to sign in.").after(wait))
-		return
-	}
-	body, err := readBody(w, r, maxFormBytes)
+	body, release, err := a.readBody(w, r, maxFormBytes)
+	defer release()
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -174,6 +174,10 @@ func (a *API) login(w http.ResponseWriter, r *http.Request) {
 	view := loginView{Next: localPath(form.Get("next"))}
 	who, err := a.cfg.Guard.Token(strings.TrimSpace(form.Get("token")))
 	if err != nil {
+		if err := a.failed(r, err); !errors.Is(err, access.ErrInvalid) {
+			a.fail(w, r, err)
+			return
+		}
 		view.Error = "This token is not known here."
 		a.showForm(w, r, http.StatusUnauthorized, view)
 		return
@@ -214,12 +218,17 @@ func localPath(next string) string {
 	return next
 }
 
-func remoteHost(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// remoteNetwork is where a request comes from: an address, or the network of one of IPv6, in which a client has as many as it likes.
+func remoteNetwork(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
 	}
-	return host
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
 }
 
 // healthz answers while the process can answer at all.

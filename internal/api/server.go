@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -20,8 +19,11 @@ import (
 // Times and sizes of the server.
 const (
 	headerTimeout = 5 * time.Second
-	// bodyTimeout is how long a client may take to send a body.
-	bodyTimeout = 30 * time.Second
+	// bodyTimeout is how long a client may take to send a body, drainTimeout one that nobody wants.
+	bodyTimeout  = 30 * time.Second
+	drainTimeout = 5 * time.Second
+	// writeTimeout is how long a client may take to read an answer. It is longer than MaxWait, after which the answer comes.
+	writeTimeout = time.Minute
 	// idleTimeout is longer than clients keep idle connections, so that these end them, not we.
 	idleTimeout     = 90 * time.Second
 	shutdownTimeout = 15 * time.Second
@@ -37,14 +39,17 @@ type API struct {
 	cfg        Config
 	operations []operation
 	router     http.Handler
-	document   []byte
-	docsPage   []byte
+	document   fixed
+	docsPage   fixed
 	packer     *packer
-	limiters   *limiters
-	logins     *limiters
-	metrics    *metrics
-	waiters    atomic.Int64
-	batchSlots chan struct{}
+	// limiters bound the requests of each token, failures those of each address that come with a wrong one.
+	limiters *limiters
+	failures *limiters
+	metrics  *metrics
+	// waiters, memory and bench bound what the requests under way take together.
+	waiters *shares
+	memory  *shares
+	bench   chan struct{}
 
 	// stopping is done when Run is to end: it ends waits early, with what there is to say.
 	stopping context.Context
@@ -59,21 +64,33 @@ func New(ctx context.Context, cfg Config) (*API, error) {
 	}
 	a := &API{cfg: cfg, operations: operations(), metrics: newMetrics(cfg.Registerer)}
 	a.limiters = newLimiters(cfg.RatePerSecond, cfg.Burst)
-	a.logins = newLimiters(1, 10)
-	a.batchSlots = make(chan struct{}, batchesAtOnce)
+	a.failures = newLimiters(failuresPerSecond, failuresAtOnce)
+	a.waiters = newShares(int64(cfg.MaxWaiters), a.each(int64(cfg.MaxWaiters)))
+	a.memory, a.bench = newShares(maxMemory, a.each(maxMemory)), newBench()
 	a.stopping, a.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	var err error
 	if a.packer, err = newPacker(); err != nil {
 		return nil, err
 	}
-	if a.document, err = Document(cfg.Version); err != nil {
+	document, err := Document(cfg.Version)
+	if err != nil {
 		return nil, err
 	}
-	if a.docsPage, err = renderDocs(cfg.Version); err != nil {
+	page, err := renderDocs(cfg.Version)
+	if err != nil {
 		return nil, err
 	}
+	a.document, a.docsPage = a.packer.fix("application/openapi+json;version=3.1", document), a.packer.fix(htmlType, page)
 	a.router = a.routes()
 	return a, nil
+}
+
+// each is how much of a bounded good one token gets at most: half of it. Without tokens all clients are one.
+func (a *API) each(total int64) int64 {
+	if a.cfg.Guard.Open() {
+		return total
+	}
+	return max(total/2, 1)
 }
 
 // Handler returns everything that the API serves.

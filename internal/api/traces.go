@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -22,25 +22,6 @@ import (
 
 // traceparentLabel is the label that carries the trace context of a submission.
 const traceparentLabel = "traceparent"
-
-// errWaitOver is why a wait ends whose time is over.
-var errWaitOver = errors.New("the wait is over")
-
-// readBody reads a whole body of at most limit bytes, within bodyTimeout.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // A test's writer has no deadlines.
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	_ = control.SetReadDeadline(time.Time{})
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, err
-	case err != nil:
-		return nil, problem(http.StatusBadRequest, "body", "The body cannot be read", "The body ended early or came too slowly.")
-	}
-	return body, nil
-}
 
 // submission is what a POST asks for.
 type submission struct {
@@ -96,27 +77,7 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := media(r, "application/json"); err != nil {
-		return err
-	}
-	body, err := readBody(w, r, job.MaxDocumentBytes)
-	if err != nil {
-		return err
-	}
-	s, err := a.readSubmission(body, facts(r))
-	if err != nil {
-		return err
-	}
-	if key := r.Header.Get("Idempotency-Key"); key != "" {
-		switch {
-		case s.job.ID != "" && s.job.ID != key:
-			return invalid("header.Idempotency-Key", "must be the same as the body's id, or one of them must be left out")
-		case !job.ValidID(key):
-			return invalid("header.Idempotency-Key", "must be an id: letters, digits and . _ : -")
-		}
-		s.job.ID = key
-	}
-	id, existed, err := a.take(r.Context(), s)
+	id, existed, err := a.takeBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -127,6 +88,32 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
 	}
 	return a.submitted(w, r, id, wait)
+}
+
+// takeBody takes in the job in the body. Nothing of the body is kept when it returns: whoever waits for a result holds no memory.
+func (a *API) takeBody(w http.ResponseWriter, r *http.Request) (id string, existed bool, err error) {
+	if err := media(r, "application/json"); err != nil {
+		return "", false, err
+	}
+	body, release, err := a.readBody(w, r, job.MaxDocumentBytes)
+	defer release()
+	if err != nil {
+		return "", false, err
+	}
+	s, err := a.readSubmission(body, facts(r))
+	if err != nil {
+		return "", false, err
+	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		switch {
+		case s.job.ID != "" && s.job.ID != key:
+			return "", false, invalid("header.Idempotency-Key", "must be the same as the body's id, or one of them must be left out")
+		case !job.ValidID(key):
+			return "", false, invalid("header.Idempotency-Key", "must be an id: letters, digits and . _ : -")
+		}
+		s.job.ID = key
+	}
+	return a.take(r.Context(), s)
 }
 
 // take hands one job in. Its callback is kept first: it is better to have one whose job never comes than to miss the end.
@@ -185,57 +172,21 @@ func (a *API) keepCallback(ctx context.Context, s submission) (made bool, err er
 
 // submitted answers a submission: with the result when it is there within the wait.
 func (a *API) submitted(w http.ResponseWriter, r *http.Request, id string, wait time.Duration) error {
-	result, err := a.await(r.Context(), id, wait)
-	if err != nil {
-		return err
-	}
 	entry, err := a.cfg.Desk.Get(r.Context(), id)
 	if err != nil {
 		return err
 	}
+	if entry, err = a.await(r, entry, wait); err != nil {
+		return err
+	}
 	doc := document(entry)
 	w.Header().Set("Location", doc.Links.Self)
-	if result != nil {
-		return a.answerResult(w, r, http.StatusOK, doc, result)
+	if wait > 0 && entry.State.Terminal() {
+		return a.answerResult(w, r, doc)
 	}
 	w.Header().Set("Retry-After", "1")
 	return a.answer(w, r, http.StatusAccepted, doc)
 }
-
-// await waits for a result; it is nil when the time is over, when the server is stopping, or when too many wait already.
-func (a *API) await(ctx context.Context, id string, wait time.Duration) (*job.Result, error) {
-	if wait <= 0 || !a.enterWait() {
-		return nil, nil
-	}
-	defer a.leaveWait()
-	ctx, cancel := context.WithTimeoutCause(ctx, wait, errWaitOver)
-	defer cancel()
-	stopping, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(a.stopping, func() { stop(errStopping) })()
-	r, err := a.cfg.Desk.Wait(stopping, id)
-	switch {
-	case err == nil:
-	case errors.Is(context.Cause(stopping), errWaitOver), errors.Is(context.Cause(stopping), errStopping):
-		return nil, nil // Perhaps while Redis was asked: then the error does not tell the cause.
-	default:
-		return nil, err
-	}
-	return &r, nil
-}
-
-// enterWait counts one more who waits, unless there are too many.
-func (a *API) enterWait() bool {
-	n := a.waiters.Add(1)
-	if n > int64(a.cfg.MaxWaiters) {
-		a.waiters.Add(-1)
-		return false
-	}
-	a.metrics.waiters.Set(float64(n))
-	return true
-}
-
-func (a *API) leaveWait() { a.metrics.waiters.Set(float64(a.waiters.Add(-1))) }
 
 // find returns the entry of the job in the path, if it is the caller's business.
 func (a *API) find(r *http.Request) (ledger.Entry, error) {
@@ -268,63 +219,64 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var result *job.Result
-	if !entry.State.Terminal() {
-		if preferred {
-			w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
-		}
-		if result, err = a.await(r.Context(), entry.ID, wait); err != nil {
-			return err
-		}
-		if wait > 0 {
-			if entry, err = a.cfg.Desk.Get(r.Context(), entry.ID); err != nil {
-				return err
-			}
-		}
+	if preferred && !entry.State.Terminal() {
+		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	}
+	if entry, err = a.await(r, entry, wait); err != nil {
+		return err
 	}
 	format := r.URL.Query().Get("format")
-	if entry.State.Terminal() {
-		tag := fmt.Sprintf(`W/"%s-%d-%d-%s"`, entry.ID, entry.Fence, entry.FinishedAt.UnixMilli(), format)
-		w.Header().Set("ETag", tag)
-		w.Header().Set("Cache-Control", "private, no-cache")
-		if r.Header.Get("If-None-Match") == tag {
-			w.WriteHeader(http.StatusNotModified)
-			return nil
+	if !entry.State.Terminal() {
+		if format != "" && format != "json" {
+			return intake.ErrNotFinished
 		}
-		if result == nil {
-			loaded, err := a.cfg.Desk.Result(r.Context(), entry.ID)
-			if err != nil {
-				return err
-			}
-			result = &loaded
-		}
-	}
-	if format != "" && format != "json" {
-		return a.convert(w, r, entry.ID, format, result)
-	}
-	if result == nil {
 		w.Header().Set("Retry-After", "1")
 		return a.answer(w, r, http.StatusOK, document(entry))
 	}
-	return a.answerResult(w, r, http.StatusOK, document(entry), result)
+	tag := fmt.Sprintf(`W/"%s-%d-%d-%s"`, entry.ID, entry.Fence, entry.FinishedAt.UnixMilli(), format)
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Cache-Control", "private, no-cache")
+	if tagged(r, tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	if format != "" && format != "json" {
+		return a.convert(w, r, entry.ID, format)
+	}
+	return a.answerResult(w, r, document(entry))
+}
+
+// tagged tells whether If-None-Match names a tag. Tags are compared weakly, as RFC 9110 wants it there.
+func tagged(r *http.Request, tag string) bool {
+	for candidate := range strings.SplitSeq(strings.Join(r.Header.Values("If-None-Match"), ","), ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == strings.TrimPrefix(tag, "W/") {
+			return true
+		}
+	}
+	return false
 }
 
 // answerResult writes a TraceDocument with the result as package job encodes it.
-func (a *API) answerResult(w http.ResponseWriter, r *http.Request, status int, doc TraceDocument, result *job.Result) error {
-	encoded, err := job.EncodeResult(*result)
-	if err != nil {
-		return err
-	}
-	doc.Result = nil
-	head, err := encode(doc)
-	if err != nil {
-		return err
-	}
-	head = bytes.TrimSuffix(bytes.TrimSpace(head), []byte("}"))
-	body := make([]byte, 0, len(head)+len(encoded)+16)
-	body = append(append(append(append(body, head...), `,"result":`...), encoded...), "}\n"...)
-	a.write(w, r, status, "application/json", body)
-	return nil
+func (a *API) answerResult(w http.ResponseWriter, r *http.Request, doc TraceDocument) error {
+	return a.answerLarge(w, r, http.StatusOK, func() ([]byte, error) {
+		result, err := a.cfg.Desk.Result(r.Context(), doc.ID)
+		if err != nil {
+			return nil, err
+		}
+		encoded, err := job.EncodeResult(result)
+		if err != nil {
+			return nil, err
+		}
+		doc.Result = nil
+		head, err := encode(doc)
+		if err != nil {
+			return nil, err
+		}
+		head = bytes.TrimSuffix(bytes.TrimSpace(head), []byte("}"))
+		body := make([]byte, 0, len(head)+len(encoded)+16)
+		return append(append(append(append(body, head...), `,"result":`...), encoded...), "}\n"...), nil
+	})
 }
 
 // input answers with the job that was submitted.
@@ -333,12 +285,14 @@ func (a *API) input(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	j, err := a.cfg.Book.Input(r.Context(), entry.ID)
-	if err != nil {
-		return err
-	}
-	j.ID = entry.ID
-	return a.answer(w, r, http.StatusOK, j)
+	return a.answerLarge(w, r, http.StatusOK, func() ([]byte, error) {
+		j, err := a.cfg.Book.Input(r.Context(), entry.ID)
+		if err != nil {
+			return nil, err
+		}
+		j.ID = entry.ID
+		return encode(j)
+	})
 }
 
 // cancel cancels a job.

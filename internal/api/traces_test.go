@@ -90,7 +90,7 @@ func TestWait(t *testing.T) {
 	go func() { answers <- f.get("/traces/a?wait=30s") }()
 	go func() { answers <- f.get("/traces/a", "Prefer", "respond-async, wait=30") }()
 	go func() { answers <- f.post("/traces", `{"code":"1","id":"a"}`, "Prefer", "wait") }()
-	eventually(t, "three wait", func() (bool, any) { n := f.api.waiters.Load(); return n == 3, n })
+	eventually(t, "three wait", func() (bool, any) { n := f.api.waiters.taken(); return n == 3, n })
 	f.finish("a")
 	applied := 0
 	for range 3 {
@@ -188,7 +188,7 @@ func unpack(t *testing.T, encoding, body string) string {
 }
 
 // sse reads events from a stream until it ends or n were read.
-func (f *fixture) sse(path, last string, n int) (status int, events []string) {
+func (f *fixture) sse(path, last string, n int, headers ...string) (status int, events []string) {
 	r, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.base+Prefix+path, nil)
 	if err != nil {
 		f.t.Error(err)
@@ -196,6 +196,9 @@ func (f *fixture) sse(path, last string, n int) (status int, events []string) {
 	}
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
 	}
 	got, err := f.client.Do(r)
 	if err != nil {
@@ -226,7 +229,7 @@ func TestEvents(t *testing.T) {
 		_, events := f.sse("/traces/"+id+"/events", "", 0)
 		seen <- events
 	}()
-	eventually(t, "one listens", func() (bool, any) { n := f.api.waiters.Load(); return n == 1, n })
+	eventually(t, "one listens", func() (bool, any) { n := f.api.waiters.taken(); return n == 1, n })
 	f.finish(id)
 	want := []string{"queued/queued-0", "started/started-1", "finished/finished-1"}
 	if diff := cmp.Diff(want, <-seen); diff != "" {
@@ -295,7 +298,7 @@ func TestBatch(t *testing.T) {
 	}
 	done := make(chan answer, 1)
 	go func() { done <- f.get("/batches/b?wait=20s") }()
-	eventually(t, "one waits", func() (bool, any) { n := f.api.waiters.Load(); return n == 1, n })
+	eventually(t, "one waits", func() (bool, any) { n := f.api.waiters.taken(); return n == 1, n })
 	for _, i := range []int{4, 0, 1} {
 		f.finish(all[i].ID)
 	}

@@ -65,6 +65,9 @@ const (
 // lookAgain is when a delivery whose job has not ended is looked at without having been told.
 const lookAgain = time.Minute
 
+// overdue is the delay of what is due already, so that whoever looks next finds it.
+const overdue = -time.Millisecond
+
 const (
 	dueKey     = "tf:{webhooks}:due"
 	waitingKey = "tf:{webhooks}:waiting"
@@ -195,7 +198,7 @@ func (s *Store) Replay(ctx context.Context, id string) (Delivery, error) {
 		return d, nil // It is sent when the job ends.
 	}
 	d.State, d.Attempts, d.LastError = StateSending, 0, ""
-	return d, s.settle(ctx, d, time.Millisecond)
+	return d, s.settle(ctx, d, overdue)
 }
 
 // ended makes the delivery of a job due, if it has one that waits.
