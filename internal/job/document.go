@@ -31,7 +31,7 @@ const maxMembers = 4096
 // errStop ends the reading; its fault was noted where it was met.
 var errStop = errors.New("reading stopped")
 
-// newTokens reads data, which may be any bytes. valid tells that they are one JSON document.
+// newTokens reads data, which is UTF-8. valid tells that they are one JSON document.
 func newTokens(data []byte) (t tokens, valid bool) {
 	if json.Valid(data) {
 		return &validTokens{data: data}, true

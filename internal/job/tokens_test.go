@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -67,7 +68,7 @@ func FuzzTokens(f *testing.F) {
 	f.Add(result)
 	f.Add([]byte(`{"a":[1,-2.5e3,"\u00e9\\",true,false,null,{}],"b":""}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if json.Valid(data) {
+		if json.Valid(data) && utf8.Valid(data) {
 			compare(t, data)
 		}
 	})

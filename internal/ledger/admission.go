@@ -95,6 +95,7 @@ func retryAfter(count, limit int64, age time.Duration) time.Duration {
 // admit puts a job into the index of open jobs, so that the reconciler finds it whatever becomes of its
 // submitter, unless there are too many. It returns how many jobs the tenant had open in the queue. A job that is in the index passes.
 func (l *Ledger) admit(ctx context.Context, id string, q job.Queue, tenant string, a Admission) (ahead int64, err error) {
+	l.news.send(ctx)
 	ttl := 2 * l.cfg.OpenTTL // longer than any of the jobs that it indexes
 	got, err := admitScript.Run(ctx, l.rdb, []string{openKey, openOfKey, openQueueKey(q), openTenantKey(q, tenant)},
 		id, firstLook.Milliseconds(), ttl.Milliseconds(), string(q)+"|"+tenant, a.MaxQueueJobs, a.MaxTenantJobs).Slice()

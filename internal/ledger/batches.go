@@ -82,8 +82,8 @@ func (l *Ledger) OpenBatch(ctx context.Context, b Batch) (found Batch, made bool
 	return found, code == "made", nil
 }
 
-func parseBatch(name string, h map[string]string) (Batch, error) {
-	p := fieldParser{h: h}
+func parseBatch(name string, h hash) (Batch, error) {
+	p := fieldParser{from: h}
 	b := Batch{
 		Name: name, Source: h["source"], From: h["from"], Filter: h["filter"], Items: p.integer("items"),
 		Complete: h["complete"] == "1", CreatedAt: p.time("created"),

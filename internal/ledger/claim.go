@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/execra/tracefleet/internal/job"
 )
 
@@ -43,7 +41,8 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 	if !job.ValidID(id) {
 		return Claim{}, fmt.Errorf("claim %.40q: %w", id, ErrNotFound)
 	}
-	got, err := l.claim(ctx, id, worker)
+	got, err := claimScript.Run(ctx, l.rdb, jobKeys(id), word(worker), l.cfg.OpenTTL.Milliseconds(), rand.Text(),
+		maxInputBytes+sealOverhead, id).Slice()
 	if err != nil {
 		return Claim{}, reply("claim", id, err)
 	}
@@ -59,9 +58,11 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 	case "busy":
 		return Claim{}, fmt.Errorf("claim %s: %w: %s", id, ErrBusy, text(rest, 0))
 	case "revived":
-		l.revived(ctx, id, fields(rest, 0))
+		l.revived(ctx, id, entryOf(rest, 0))
 	}
-	c, err := newClaim(id, fields(rest, 0))
+	// The reconciler looks as soon as the claim can be stale.
+	l.news.claimed(id)
+	c, err := newClaim(id, entryOf(rest, 0))
 	if err != nil {
 		l.cfg.Metrics.corrupt.Inc()
 		return c, fmt.Errorf("claim %s: %w", id, err)
@@ -72,27 +73,9 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 	return c, nil
 }
 
-// claim runs the script. In the same round trip the reconciler is told to look as soon as the claim can be stale, if it is one;
-// otherwise, or when that fails, it looks for nothing, or a little later.
-func (l *Ledger) claim(ctx context.Context, id, worker string) ([]any, error) {
-	keys, args := jobKeys(id), []any{word(worker), l.cfg.OpenTTL.Milliseconds(), rand.Text(), maxInputBytes + sealOverhead, id}
-	var claimed *redis.Cmd
-	// Each command knows its own error.
-	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		claimed = claimScript.EvalSha(ctx, pipe, keys, args...)
-		soonScript.EvalSha(ctx, pipe, []string{openKey}, id, l.cfg.StaleAfter.Milliseconds())
-		return nil
-	})
-	if redis.HasErrorPrefix(claimed.Err(), "NOSCRIPT") {
-		claimed = claimScript.Run(ctx, l.rdb, keys, args...)
-		_ = soonScript.Run(ctx, l.rdb, []string{openKey}, id, l.cfg.StaleAfter.Milliseconds()).Err()
-	}
-	return claimed.Slice()
-}
-
-func newClaim(id string, h map[string]string) (Claim, error) {
-	e, err := parseEntry(id, h)
-	if err == nil && h["damaged"] != "" {
+func newClaim(id string, r record) (Claim, error) {
+	e, err := parseEntry(id, r)
+	if err == nil && r.text("damaged") != "" {
 		err = corrupt("entry: it had no valid state")
 	}
 	return Claim{Fence: e.Fence, Attempt: e.Attempts, Entry: e}, err
@@ -156,7 +139,7 @@ func (l *Ledger) Reclaim(ctx context.Context, id string) (State, error) {
 		return StateQueued, nil
 	}
 	l.cfg.Metrics.lost.Inc()
-	c, err := newClaim(id, fields(rest, 0))
+	c, err := newClaim(id, entryOf(rest, 0))
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return "", err
 	}

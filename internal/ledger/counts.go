@@ -25,6 +25,7 @@ type Counts struct {
 
 // Counts counts open jobs by queue and dead letters by class. It costs two round trips, however many there are.
 func (l *Ledger) Counts(ctx context.Context, classes []string) (Counts, error) {
+	l.news.send(ctx)
 	queues := job.Queues()
 	open, oldest := make([]*redis.IntCmd, len(queues)), make([]*redis.ZSliceCmd, len(queues))
 	dead := make([]*redis.IntCmd, len(classes))

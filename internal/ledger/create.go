@@ -38,19 +38,28 @@ func (l *Ledger) Create(ctx context.Context, j job.Job) (e Entry, created bool, 
 	if err != nil {
 		return l.refused(ctx, j.ID, digest, err)
 	}
-	got, err := createScript.Run(ctx, l.rdb, jobKeys(j.ID), l.cfg.OpenTTL.Milliseconds(), blob, rand.Text(),
-		"digest", digest, "bytes", size, "tenant", j.Tenant, "queue", string(j.Queue), "name", j.Name,
-		"retention", j.Retention().Milliseconds(), "ahead", ahead).Slice()
+	e = Entry{
+		ID: j.ID, State: StateQueued, Digest: digest, InputBytes: size, Tenant: j.Tenant, Queue: j.Queue, Name: j.Name,
+		Retention: j.Retention(), Ahead: ahead,
+	}
+	got, err := createScript.Run(ctx, l.rdb, jobKeys(j.ID),
+		append([]any{l.cfg.OpenTTL.Milliseconds(), blob, rand.Text()}, e.given()...)...).Slice()
 	if err != nil {
 		return Entry{}, false, reply("create", j.ID, err)
 	}
 	code, rest := codeOf(got)
-	e, err = parseEntry(j.ID, fields(rest, 0))
+	if code == "created" {
+		l.cfg.Metrics.created.Inc()
+		e.CreatedAt = time.UnixMilli(number(rest, 0)).UTC()
+		e.QueuedAt = e.CreatedAt
+		return e, true, nil
+	}
+	e, err = parseEntry(j.ID, entryOf(rest, 0))
 	switch {
 	case err != nil:
 		l.cfg.Metrics.corrupt.Inc()
 		return e, false, fmt.Errorf("create %s: %w", j.ID, err)
-	case code == "created":
+	case code == "again":
 		l.cfg.Metrics.created.Inc()
 		return e, true, nil
 	case e.State.Terminal():
@@ -60,6 +69,23 @@ func (l *Ledger) Create(ctx context.Context, j job.Job) (e Entry, created bool, 
 		return e, false, fmt.Errorf("create %s: %w", j.ID, ErrConflict)
 	}
 	return e, false, nil
+}
+
+// given are the fields of a new entry that come from the job, and their values. What is empty is left out.
+func (e Entry) given() []any {
+	fields := []any{
+		"digest", e.Digest, "bytes", e.InputBytes, "queue", string(e.Queue), "retention", e.Retention.Milliseconds(),
+	}
+	if e.Tenant != "" {
+		fields = append(fields, "tenant", e.Tenant)
+	}
+	if e.Name != "" {
+		fields = append(fields, "name", e.Name)
+	}
+	if e.Ahead > 0 {
+		fields = append(fields, "ahead", e.Ahead)
+	}
+	return fields
 }
 
 // refused returns the entry of a job that there is no room for, if it is there already: then it needs none.

@@ -447,15 +447,25 @@ func FuzzEntry(f *testing.F) {
 	f.Add("queued", "1", "1700000000000", "default", "1 2 3 w ok")
 	f.Add("running", "-1", "x", "", "")
 	f.Fuzz(func(t *testing.T, state, number, time, queue, line string) {
-		e, err := parseEntry("a", map[string]string{
+		stored := hash{
 			"state": state, "fence": number, "attempts": number, "lost": number, "created": time, "beat": time, "queue": queue,
-			"digest": strings.Repeat("0", 64), "status": state,
-		})
+			"digest": strings.Repeat("0", 64), "status": state, "ended": number,
+		}
+		r := make(record, len(entryFields))
+		for i, name := range entryFields {
+			if value, ok := stored[name]; ok {
+				r[i] = value
+			}
+		}
+		e, err := parseEntry("a", r)
 		if err == nil && e.State != StateQueued && e.State != StateRunning && !e.State.Terminal() {
 			t.Errorf("state %q was taken", e.State)
 		}
 		if e.Fence < 0 || e.Attempts < 0 {
 			t.Errorf("negative: %+v", e)
+		}
+		if a, ok, err := lastAttempt(r); !ok || a.Fence < 0 || err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("last attempt %+v, %v, error %v", a, ok, err)
 		}
 		if _, err := parseAttempt(line); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Error(err)

@@ -239,13 +239,13 @@ func (l *Ledger) Requeue(ctx context.Context, id string) (Entry, error) {
 	}
 	l.cfg.Metrics.requeued.Inc()
 	l.unburied(ctx, id)
-	return parseEntry(id, fields(rest, 0))
+	return parseEntry(id, entryOf(rest, 0))
 }
 
 // revived does what follows a claim that found a dead letter.
-func (l *Ledger) revived(ctx context.Context, id string, h map[string]string) {
+func (l *Ledger) revived(ctx context.Context, id string, r record) {
 	l.cfg.Metrics.requeued.Inc()
-	e, _ := parseEntry(id, h)
+	e, _ := parseEntry(id, r)
 	// When this fails the claim is still kept alive by its holder; only the death of its worker would go unnoticed.
 	if _, err := l.admit(ctx, id, e.Queue, e.Tenant, Admission{MaxQueueJobs: -1, MaxTenantJobs: -1}); err != nil {
 		l.cfg.Log.Warn(err.Error())
@@ -341,25 +341,26 @@ func (l *Ledger) NextDeadLetters(ctx context.Context, cursor uint64, count int64
 	if err != nil {
 		return nil, 0, fmt.Errorf("walk through the dead letters: %w", err)
 	}
-	cmds := make([]*redis.MapStringStringCmd, 0, len(pairs)/2)
+	cmds := make([]*redis.SliceCmd, 0, len(pairs)/2)
 	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i := 0; i < len(pairs); i += 2 {
-			cmds = append(cmds, pipe.HGetAll(ctx, entryKey(pairs[i])))
+			cmds = append(cmds, pipe.HMGet(ctx, entryKey(pairs[i]), entryFields...))
 		}
 		return nil
 	})
 	for i, cmd := range cmds {
 		id := pairs[2*i]
-		h, err := cmd.Result()
+		values, err := cmd.Result()
 		if err != nil {
 			return nil, 0, reply("read", id, err)
 		}
-		e, _ := parseEntry(id, h)
+		r := record(values)
+		e, _ := parseEntry(id, r)
 		if e.State != StateDead {
 			l.forget(ctx, id)
 			continue
 		}
-		dead = append(dead, DeadEntry{Entry: e, Shelved: h["shelved"] == string(Shelved), Trimmed: h["shelved"] == string(Unshelved)})
+		dead = append(dead, DeadEntry{Entry: e, Shelved: r.text("shelved") == string(Shelved), Trimmed: r.text("shelved") == string(Unshelved)})
 	}
 	return dead, next, nil
 }
@@ -369,23 +370,23 @@ func (l *Ledger) entries(ctx context.Context, ids []string) ([]Entry, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	cmds := make([]*redis.MapStringStringCmd, len(ids))
+	cmds := make([]*redis.SliceCmd, len(ids))
 	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, id := range ids {
-			cmds[i] = pipe.HGetAll(ctx, entryKey(id))
+			cmds[i] = pipe.HMGet(ctx, entryKey(id), entryFields...)
 		}
 		return nil
 	})
 	entries := make([]Entry, 0, len(ids))
 	for i, id := range ids {
-		h, err := cmds[i].Result()
+		r, err := cmds[i].Result()
 		if err != nil {
 			if err = reply("read", id, err); !errors.Is(err, ErrCorrupt) {
 				return nil, err
 			}
 		}
-		if len(h) > 0 {
-			e, _ := parseEntry(id, h) // A damaged one is shown as far as it can be read.
+		if !record(r).missing() {
+			e, _ := parseEntry(id, r) // A damaged one is shown as far as it can be read.
 			entries = append(entries, e)
 		}
 	}

@@ -90,14 +90,48 @@ type Attempt struct {
 	Class string
 }
 
+// entryFields are the fields of an entry's hash that make an Entry or tell what else the ledger has to know of it, in the order
+// in which scripts and reads ask for them. The others only tell repetitions of a call from new ones.
+var entryFields = []string{
+	"state", "status", "digest", "bytes", "tenant", "queue", "name", "retention", "fence", "attempts", "lost", "worker", "ahead",
+	"requeues", "cancel", "class", "message", "created", "since", "claimed", "beat", "finished", "ended", "shelved", "damaged",
+}
+
+// fieldSource is where the fields of something stored come from.
+type fieldSource interface {
+	// field returns the value of a field, and whether there is one.
+	field(name string) (string, bool)
+}
+
+// record is what Redis answers when it is asked for entryFields.
+type record []any
+
+func (r record) field(name string) (string, bool) {
+	i := slices.Index(entryFields, name)
+	if i < 0 || i >= len(r) {
+		return "", false
+	}
+	s, ok := r[i].(string)
+	return s, ok
+}
+
+// text returns a field, "" when there is none.
+func (r record) text(name string) string {
+	s, _ := r.field(name)
+	return s
+}
+
+// missing tells that there is no such hash.
+func (r record) missing() bool { return !slices.ContainsFunc(r, func(v any) bool { return v != nil }) }
+
 // parseEntry reads the fields of an entry's hash. On an error, which wraps ErrCorrupt and names
 // the field, the fields that could be read are filled in.
-func parseEntry(id string, h map[string]string) (Entry, error) {
-	p := fieldParser{h: h}
+func parseEntry(id string, r record) (Entry, error) {
+	p := fieldParser{from: r}
 	e := Entry{
-		ID: id, State: State(h["state"]), Status: job.Status(h["status"]), Digest: h["digest"],
-		Tenant: h["tenant"], Queue: job.Queue(h["queue"]), Name: h["name"], Worker: h["worker"],
-		Class: h["class"], Message: h["message"], CancelRequested: h["cancel"] == "1",
+		ID: id, State: State(r.text("state")), Status: job.Status(r.text("status")), Digest: r.text("digest"),
+		Tenant: r.text("tenant"), Queue: job.Queue(r.text("queue")), Name: r.text("name"), Worker: r.text("worker"),
+		Class: r.text("class"), Message: r.text("message"), CancelRequested: r.text("cancel") == "1",
 		InputBytes: p.integer("bytes"), Retention: time.Duration(p.integer("retention")) * time.Millisecond,
 		Ahead: p.integer("ahead"), Requeues: int(p.integer("requeues")), Fence: p.integer("fence"), Attempts: int(p.integer("attempts")), Lost: int(p.integer("lost")),
 		CreatedAt: p.time("created"), QueuedAt: p.time("since"), ClaimedAt: p.time("claimed"), BeatAt: p.time("beat"), FinishedAt: p.time("finished"),
@@ -107,7 +141,7 @@ func parseEntry(id string, h map[string]string) (Entry, error) {
 		p.fail("state")
 	case e.State.Terminal() && !e.Status.Valid():
 		p.fail("status")
-	case !slices.Contains(job.Queues(), e.Queue):
+	case !e.Queue.Valid():
 		p.fail("queue")
 	case len(e.Digest) != 64:
 		p.fail("digest")
@@ -117,18 +151,19 @@ func parseEntry(id string, h map[string]string) (Entry, error) {
 
 // fieldParser reads fields and keeps the first error.
 type fieldParser struct {
-	h   map[string]string
-	err error
+	from fieldSource
+	err  error
 }
 
 func (p *fieldParser) fail(field string) {
 	if p.err == nil {
-		p.err = corrupt("entry: field %s is %.40q", field, p.h[field])
+		s, _ := p.from.field(field)
+		p.err = corrupt("entry: field %s is %.40q", field, s)
 	}
 }
 
 func (p *fieldParser) integer(field string) int64 {
-	s, ok := p.h[field]
+	s, ok := p.from.field(field)
 	if !ok {
 		return 0
 	}
@@ -146,4 +181,12 @@ func (p *fieldParser) time(field string) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(n).UTC()
+}
+
+// hash is a whole hash.
+type hash map[string]string
+
+func (h hash) field(name string) (string, bool) {
+	s, ok := h[name]
+	return s, ok
 }

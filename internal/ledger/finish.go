@@ -20,7 +20,7 @@ func (l *Ledger) Finish(ctx context.Context, id string, fence int64, r job.Resul
 	if r.Status == job.StatusCanceled {
 		state = StateCanceled
 	}
-	return l.end(ctx, "finish", ending{id: id, fence: fence, state: state, attempt: string(r.Status), result: r})
+	return l.end(ctx, "finish", ending{id: id, fence: fence, state: state, result: r})
 }
 
 // Bury ends a job that the fleet could not run: it becomes StateDead and is listed in the
@@ -33,8 +33,7 @@ func (l *Ledger) Bury(ctx context.Context, id string, fence int64, class, messag
 	}
 	class = word(class)
 	err := l.end(ctx, "bury", ending{
-		id: id, fence: fence, state: StateDead, attempt: class, class: class, message: line(message),
-		ttl: l.cfg.DeadTTL, result: r,
+		id: id, fence: fence, state: StateDead, class: class, message: line(message), ttl: l.cfg.DeadTTL, result: r,
 	})
 	if err == nil {
 		l.cfg.Metrics.buried.Inc()
@@ -47,7 +46,6 @@ type ending struct {
 	id      string
 	fence   int64
 	state   State
-	attempt string // what the history says of the attempt
 	class   string
 	message string
 	ttl     time.Duration // 0: the job's own retention
@@ -64,7 +62,7 @@ func (l *Ledger) end(ctx context.Context, op string, x ending) error {
 	}
 	blob = l.cfg.Keys.seal(sealedResult, x.id, blob)
 	got, err := finishScript.Run(ctx, l.rdb, jobKeys(x.id), x.fence, blob, string(x.state), string(x.result.Status),
-		x.class, x.message, word(x.attempt), x.ttl.Milliseconds(), DefaultRetention.Milliseconds(), x.id).Slice()
+		x.class, x.message, x.ttl.Milliseconds(), DefaultRetention.Milliseconds(), x.id).Slice()
 	if err != nil {
 		return reply(op, x.id, err)
 	}
@@ -74,10 +72,14 @@ func (l *Ledger) end(ctx context.Context, op string, x ending) error {
 	}
 	l.cfg.Metrics.finished.WithLabelValues(string(x.result.Status)).Inc()
 	l.cfg.Metrics.resultBytes.Observe(float64(len(blob)))
-	if x.state == StateDead && l.indexDead(ctx, x.id) != nil {
-		return nil // It stays in the index of open jobs, from where Overdue puts it into the dead letters.
+	switch {
+	case x.state != StateDead:
+		l.news.ended(x.id)
+	case l.indexDead(ctx, x.id) == nil:
+		l.unindex(ctx, x.id) // At once: it may be requeued.
+	default:
+		// It stays in the index of open jobs, from where Overdue puts it into the dead letters.
 	}
-	l.unindex(ctx, x.id)
 	return nil
 }
 

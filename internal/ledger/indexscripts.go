@@ -41,21 +41,23 @@ for i = 1, 4 do redis.call('PEXPIRE', KEYS[i], ARGV[3]) end
 return {'ok', tenants}
 `)
 
-// closeScript: KEYS open, of; ARGV ids.
-var closeScript = redis.NewScript(luaClose + `
-for _, id in ipairs(ARGV) do close(id) end
+// newsScript: KEYS open, of; ARGV delay ms, how many of the ids were claimed, ids. The jobs that were claimed are to be looked at after
+// the delay, if not before; the others have ended.
+var newsScript = redis.NewScript(luaClock + luaClose + `
+local soon, claimed = ms(now + ARGV[1]), tonumber(ARGV[2])
+for i = 3, #ARGV do
+	if i - 2 <= claimed then
+		redis.call('ZADD', KEYS[1], 'XX', 'LT', soon, ARGV[i])
+	else
+		close(ARGV[i])
+	end
+end
 return {'ok'}
 `)
 
 // dueScript says when to look at a job that is in the index: ARGV id, delay ms.
 var dueScript = redis.NewScript(luaClock + `
 redis.call('ZADD', KEYS[1], 'XX', ms(now + ARGV[2]), ARGV[1])
-return {'ok'}
-`)
-
-// soonScript is dueScript for a job that may be due earlier.
-var soonScript = redis.NewScript(luaClock + `
-redis.call('ZADD', KEYS[1], 'XX', 'LT', ms(now + ARGV[2]), ARGV[1])
 return {'ok'}
 `)
 

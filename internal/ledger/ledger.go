@@ -107,8 +107,7 @@ type Ledger struct {
 	hub   hub
 
 	memory memoryGauge
-	// closing takes jobs out of the index of open ones.
-	closing crowd
+	news   *news
 }
 
 // New returns a Ledger over rdb, which stays the caller's to close, after the Ledger.
@@ -121,15 +120,16 @@ func New(rdb redis.UniversalClient, cfg Config) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	l := &Ledger{rdb: rdb, cfg: cfg, codec: c, closing: newCrowd()}
+	l := &Ledger{rdb: rdb, cfg: cfg, codec: c, news: newNews(rdb, cfg.StaleAfter)}
 	l.hub.init(rdb)
 	return l, nil
 }
 
-// Close ends every Wait, Hold and Endings that is under way and waits for the
-// Ledger's goroutine. It is idempotent. The other methods go on working, also beside and after it.
+// Close ends every Wait, Hold and Endings that is under way, waits for the
+// Ledger's goroutine, and sends what is left to be sent. It is idempotent. The other methods go on working, also beside and after it.
 func (l *Ledger) Close() error {
 	l.hub.close()
+	l.news.send(context.Background())
 	return nil
 }
 
@@ -139,14 +139,14 @@ func (l *Ledger) Get(ctx context.Context, id string) (Entry, error) {
 	if !job.ValidID(id) {
 		return Entry{}, fmt.Errorf("get %.40q: %w", id, ErrNotFound)
 	}
-	h, err := l.rdb.HGetAll(ctx, entryKey(id)).Result()
+	r, err := l.rdb.HMGet(ctx, entryKey(id), entryFields...).Result()
 	if err != nil {
 		return Entry{}, reply("get", id, err)
 	}
-	if len(h) == 0 {
+	if record(r).missing() {
 		return Entry{}, fmt.Errorf("get %s: %w", id, ErrNotFound)
 	}
-	e, err := parseEntry(id, h)
+	e, err := parseEntry(id, r)
 	if err != nil {
 		l.cfg.Metrics.corrupt.Inc()
 		return e, fmt.Errorf("get %s: %w", id, err)
@@ -161,19 +161,46 @@ func (l *Ledger) History(ctx context.Context, id string) ([]Attempt, error) {
 	if !job.ValidID(id) {
 		return nil, nil
 	}
-	lines, err := l.rdb.LRange(ctx, historyKey(id), -maxHistory, -1).Result()
+	var lines *redis.StringSliceCmd
+	var values *redis.SliceCmd
+	_, err := l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		lines = pipe.LRange(ctx, historyKey(id), -maxHistory, -1)
+		values = pipe.HMGet(ctx, entryKey(id), entryFields...)
+		return nil
+	})
 	if err != nil {
 		return nil, reply("history", id, err)
 	}
-	attempts := make([]Attempt, 0, len(lines))
-	for _, line := range lines {
+	attempts := make([]Attempt, 0, len(lines.Val())+1)
+	for _, line := range lines.Val() {
 		a, err := parseAttempt(line)
 		if err != nil {
 			return nil, fmt.Errorf("history %s: %w", id, err)
 		}
 		attempts = append(attempts, a)
 	}
-	return attempts, nil
+	last, ok, err := lastAttempt(values.Val())
+	if err != nil {
+		return nil, fmt.Errorf("history %s: %w", id, err)
+	}
+	if ok {
+		attempts = append(attempts, last)
+	}
+	return attempts[max(0, len(attempts)-maxHistory):], nil
+}
+
+// lastAttempt is the attempt that ended a job, which its entry tells of. There is none while the job is open,
+// and when it was canceled before it ran.
+func lastAttempt(r record) (a Attempt, ok bool, err error) {
+	if _, ok = r.field("ended"); !ok {
+		return Attempt{}, false, nil
+	}
+	p := fieldParser{from: r}
+	a = Attempt{Fence: p.integer("ended"), Worker: r.text("worker"), Start: p.time("claimed"), End: p.time("finished"), Class: r.text("class")}
+	if a.Class == "" {
+		a.Class = r.text("status")
+	}
+	return a, true, p.err
 }
 
 // parseAttempt reads a line that pushHistory in scripts.go wrote.

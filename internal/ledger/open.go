@@ -3,12 +3,9 @@ package ledger
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/execra/tracefleet/internal/detach"
 )
 
 // firstLook is how long a submitter has, after it put the id into the index, to write the
@@ -20,61 +17,10 @@ func (l *Ledger) due(ctx context.Context, id string, delay time.Duration) error 
 	return dueScript.Run(ctx, l.rdb, []string{openKey}, id, delay.Milliseconds()).Err()
 }
 
-// unindex takes a terminal job out of the index of open jobs, together with those that end at the same time. When it
-// fails, Overdue does it later.
+// unindex takes a terminal job out of the index of open jobs. When it fails, Overdue does it later.
 func (l *Ledger) unindex(ctx context.Context, id string) {
-	l.closing.add(id, func(ids []any) {
-		ctx, cancel := detach.Context(ctx, unindexTimeout)
-		defer cancel()
-		_ = closeScript.Run(ctx, l.rdb, []string{openKey, openOfKey}, ids...).Err()
-	})
-}
-
-const (
-	// unindexTimeout bounds unindex.
-	unindexTimeout = 5 * time.Second
-	// maxUnindexed bounds how many jobs go at once: a script stops all of Redis.
-	maxUnindexed = 100
-)
-
-// crowd does for many in one go what each of them wants: who comes while the last go is under way goes
-// with the next one.
-type crowd struct {
-	turn chan struct{} // holds an element while a go is under way
-	mu   sync.Mutex
-	next *party // nil when nobody waits
-}
-
-type party struct {
-	ids  []any
-	done chan struct{}
-}
-
-func newCrowd() crowd { return crowd{turn: make(chan struct{}, 1)} }
-
-// add returns when do has been called, by whoever came first, with a list that holds id.
-func (c *crowd) add(id string, do func(ids []any)) {
-	c.mu.Lock()
-	first := c.next == nil || len(c.next.ids) >= maxUnindexed
-	if first {
-		c.next = &party{done: make(chan struct{})}
-	}
-	p := c.next
-	p.ids = append(p.ids, id)
-	c.mu.Unlock()
-	if !first {
-		<-p.done
-		return
-	}
-	c.turn <- struct{}{}
-	c.mu.Lock()
-	if c.next == p {
-		c.next = nil
-	}
-	c.mu.Unlock()
-	do(p.ids)
-	<-c.turn
-	close(p.done)
+	l.news.ended(id)
+	l.news.send(ctx)
 }
 
 // Open is a job that is not finished and was not looked at for a while.
@@ -94,22 +40,23 @@ type Open struct {
 //
 // One caller at a time should call it; more do no harm.
 func (l *Ledger) Overdue(ctx context.Context, limit int) ([]Open, error) {
+	l.news.send(ctx)
 	got, err := takeScript.Run(ctx, l.rdb, []string{openKey}, limit, firstLook.Milliseconds()).Slice()
 	if err != nil {
 		return nil, reply("look for", "open jobs", err)
 	}
 	nowText, rest := codeOf(got)
-	p := fieldParser{h: map[string]string{"now": nowText}}
+	p := fieldParser{from: hash{"now": nowText}}
 	now := p.time("now")
 	var ids []any
 	if len(rest) > 0 {
 		ids, _ = rest[0].([]any)
 	}
-	entries := make([]*redis.MapStringStringCmd, len(ids))
+	entries := make([]*redis.SliceCmd, len(ids))
 	// A pipeline may fail as a whole or in parts; each command knows its own error.
 	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i := range ids {
-			entries[i] = pipe.HGetAll(ctx, entryKey(text(ids, i)))
+			entries[i] = pipe.HMGet(ctx, entryKey(text(ids, i)), entryFields...)
 		}
 		return nil
 	})
@@ -128,20 +75,20 @@ func (l *Ledger) Overdue(ctx context.Context, limit int) ([]Open, error) {
 }
 
 // look judges one job of the index.
-func (l *Ledger) look(ctx context.Context, id string, cmd *redis.MapStringStringCmd, now time.Time) (o Open, ok bool, err error) {
-	h, err := cmd.Result()
+func (l *Ledger) look(ctx context.Context, id string, cmd *redis.SliceCmd, now time.Time) (o Open, ok bool, err error) {
+	r, err := cmd.Result()
 	if err != nil {
 		err = reply("look at", id, err)
 		if !errors.Is(err, ErrCorrupt) {
 			return Open{}, false, err
 		}
 	}
-	if err == nil && len(h) == 0 {
+	if err == nil && record(r).missing() {
 		l.unindex(ctx, id)
 		return Open{}, false, nil
 	}
 	// What is damaged is left to the worker that claims it.
-	e, _ := parseEntry(id, h)
+	e, _ := parseEntry(id, r)
 	switch {
 	case e.State == StateDead:
 		if err := l.index(ctx, e); err != nil {
@@ -157,8 +104,7 @@ func (l *Ledger) look(ctx context.Context, id string, cmd *redis.MapStringString
 		}
 		return Open{Entry: e, Stale: true}, true, nil
 	default:
-		p := fieldParser{h: h}
-		return Open{Entry: e, Waiting: now.Sub(p.time("since"))}, true, nil
+		return Open{Entry: e, Waiting: now.Sub(e.QueuedAt)}, true, nil
 	}
 	return Open{}, false, nil
 }

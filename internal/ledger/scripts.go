@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -28,10 +29,24 @@ if not held[1] then return {'missing'} end
 if held[1] ~= 'running' or held[2] ~= ARGV[1] then return {'fenced', held[1]} end
 `
 
-// luaHistory appends one ended attempt: fence, start, end, worker, class.
+// luaEntry reads the entry as a list of entryFields.
+var luaEntry = `
+local function entry() return redis.call('HMGET', KEYS[1], '` + strings.Join(entryFields, "', '") + `') end
+`
+
+// withFields makes $state and the like in a script the elements of h, which entry has returned.
+func withFields(script string) string {
+	for i, name := range entryFields {
+		script = strings.ReplaceAll(script, "$"+name, fmt.Sprintf("h[%d]", i+1))
+	}
+	return script
+}
+
+// luaHistory appends one ended attempt: fence, start, end, worker, class. The attempt that ended the job for good is not
+// among them: its entry tells all that.
 const luaHistory = `
-local function history(fence, claimed, worker, class, ttl)
-	redis.call('RPUSH', KEYS[4], fence .. ' ' .. (claimed or 0) .. ' ' .. ms(now) .. ' ' .. (worker or '-') .. ' ' .. class)
+local function history(fence, from, to, worker, class, ttl)
+	redis.call('RPUSH', KEYS[4], (fence or 0) .. ' ' .. (from or 0) .. ' ' .. to .. ' ' .. (worker or '-') .. ' ' .. class)
 	redis.call('LTRIM', KEYS[4], -20, -1)
 	redis.call('PEXPIRE', KEYS[4], ttl)
 end
@@ -41,7 +56,9 @@ end
 // and its losses start anew.
 const luaRevive = `
 local function revive(ttl)
-	history(redis.call('HGET', KEYS[1], 'fence') or 0, ms(now), '-', 'requeued', ttl)
+	local d = redis.call('HMGET', KEYS[1], 'fence', 'ended', 'claimed', 'finished', 'worker', 'class')
+	if d[2] then history(d[2], d[3], d[4] or ms(now), d[5], d[6] or '-', ttl) end
+	history(d[1], ms(now), ms(now), '-', 'requeued', ttl)
 	redis.call('DEL', KEYS[3])
 	redis.call('HSET', KEYS[1], 'state', 'queued', 'since', ms(now))
 	redis.call('HINCRBY', KEYS[1], 'requeues', 1)
@@ -51,14 +68,14 @@ end
 `
 
 // requeueScript: ARGV ttl, ahead.
-var requeueScript = redis.NewScript(luaClock + luaHistory + luaRevive + `
+var requeueScript = redis.NewScript(luaClock + luaEntry + luaHistory + luaRevive + `
 local state = redis.call('HGET', KEYS[1], 'state')
 if not state then return {'missing'} end
 if state ~= 'dead' then return {'state', state} end
 if redis.call('EXISTS', KEYS[2]) == 0 then return {'no input'} end
 redis.call('HSET', KEYS[1], 'ahead', ARGV[2])
 revive(ARGV[1])
-return {'ok', redis.call('HGETALL', KEYS[1])}
+return {'ok', entry()}
 `)
 
 // purgeScript removes a dead letter.
@@ -77,60 +94,67 @@ if state == 'dead' then redis.call('HSET', KEYS[1], 'shelved', ARGV[1]) end
 return {state or ''}
 `)
 
-// createScript: ARGV ttl, input, nonce, then fields and values of the entry.
+// createScript: ARGV ttl, input, nonce, then fields and values of the entry. It answers with the time when it has made an
+// entry, and with the entry when there was one.
 // A repetition with the same nonce is the same call, whose answer was lost.
-var createScript = redis.NewScript(luaClock + `
+var createScript = redis.NewScript(luaClock + luaEntry + `
 if redis.call('EXISTS', KEYS[1]) == 1 then
-	if redis.call('HGET', KEYS[1], 'creator') == ARGV[3] then return {'created', redis.call('HGETALL', KEYS[1])} end
-	return {'exists', redis.call('HGETALL', KEYS[1])}
+	if redis.call('HGET', KEYS[1], 'creator') == ARGV[3] then return {'again', entry()} end
+	return {'exists', entry()}
 end
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[1])
 redis.call('DEL', KEYS[3], KEYS[4])
-redis.call('HSET', KEYS[1], 'state', 'queued', 'created', ms(now), 'since', ms(now), 'creator', ARGV[3])
-for i = 4, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+local made = ms(now)
+redis.call('HSET', KEYS[1], 'state', 'queued', 'created', made, 'since', made, 'creator', ARGV[3], unpack(ARGV, 4))
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
-return {'created', redis.call('HGETALL', KEYS[1])}
+return {'created', made}
 `)
 
-// claimScript: ARGV worker, ttl, nonce, most bytes of an input, id. It answers with the entry and the input, and tells those who watch. A dead letter that was shelved is revived first. An entry that is damaged is claimed too, and if need
+// claimScript: ARGV worker, ttl, nonce, most bytes of an input, id. It answers with the entry and the input, and tells those
+// who watch. A dead letter that was shelved is revived first. An entry that is damaged is claimed too, and if need
 // be replaced, so that somebody can finish the job. A fence that is no number is
-// replaced by the time, which is larger than any count.
-var claimScript = redis.NewScript(luaClock + luaHistory + luaRevive + fmt.Sprintf(`
-local function answer(how)
-	local input = false
-	if redis.call('TYPE', KEYS[2])['ok'] == 'string' and redis.call('STRLEN', KEYS[2]) <= tonumber(ARGV[4]) then input = redis.call('GET', KEYS[2]) end
-	return {how, redis.call('HGETALL', KEYS[1]), input}
-end
+// replaced by the time, which is larger than any count. The TTLs are renewed when an eighth of them is over.
+var claimScript = redis.NewScript(luaClock + luaEntry + luaHistory + luaRevive + withFields(fmt.Sprintf(`
+local how, h = 'claimed', {}
 local kind = redis.call('TYPE', KEYS[1])['ok']
 if kind == 'none' then return {'missing'} end
-if kind ~= 'hash' then redis.call('DEL', KEYS[1]) end
-local state = redis.call('HGET', KEYS[1], 'state')
-local how = 'claimed'
-if state == 'dead' and redis.call('HGET', KEYS[1], 'shelved') == '1' and redis.call('EXISTS', KEYS[2]) == 1 then
+if kind == 'hash' then h = entry() else redis.call('DEL', KEYS[1]) end
+local function answer()
+	local input = false
+	local n = redis.pcall('STRLEN', KEYS[2])
+	if type(n) == 'number' and n <= tonumber(ARGV[4]) then input = redis.call('GET', KEYS[2]) end
+	return {how, h, input}
+end
+if $state == 'dead' and $shelved == '1' and redis.call('EXISTS', KEYS[2]) == 1 then
 	revive(ARGV[2])
-	state, how = 'queued', 'revived'
+	how, h = 'revived', entry()
 end
-if state == 'finished' or state == 'canceled' or state == 'dead' then return {'terminal', state} end
-if state == 'running' then
-	if redis.call('HGET', KEYS[1], 'claim') == ARGV[3] then return answer('claimed') end
-	return {'busy', redis.call('HGET', KEYS[1], 'worker')}
+if $state == 'finished' or $state == 'canceled' or $state == 'dead' then return {'terminal', $state} end
+if $state == 'running' then
+	if redis.call('HGET', KEYS[1], 'claim') == ARGV[3] then return answer() end
+	return {'busy', $worker}
 end
-for _, field in ipairs({'fence', 'attempts'}) do
-	if type(redis.pcall('HINCRBY', KEYS[1], field, 1)) == 'table' then
-		redis.call('HSET', KEYS[1], field, ms(now))
-	end
+local function count(was)
+	local n = tonumber(was or 0)
+	if n and n >= 0 and n < 2^50 then return ms(n + 1) end
+	return ms(now)
 end
-redis.call('HSET', KEYS[1], 'worker', ARGV[1], 'claim', ARGV[3], 'claimed', ms(now), 'beat', ms(now), 'since', ms(now))
-if state ~= 'queued' then
-	redis.call('HSET', KEYS[1], 'state', 'running', 'damaged', '1')
-else
-	redis.call('HSET', KEYS[1], 'state', 'running')
+if not ($since and now - (tonumber($since) or 0) < ARGV[2] / 8) then
+	for i = 1, 2 do redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('PEXPIRE', KEYS[2], ARGV[2])
+local damaged = $state ~= 'queued'
+$fence, $attempts, $state, $worker, $since = count($fence), count($attempts), 'running', ARGV[1], ms(now)
+$claimed, $beat = $since, $since
+redis.call('HSET', KEYS[1], 'fence', $fence, 'attempts', $attempts, 'state', $state, 'worker', $worker, 'claim', ARGV[3],
+	'since', $since, 'claimed', $claimed, 'beat', $beat)
+if damaged then
+	redis.call('HSET', KEYS[1], 'damaged', '1')
+	redis.call('PEXPIRE', KEYS[1], ARGV[2])
+	h = entry()
+end
 redis.call('PUBLISH', '%s', ARGV[5])
-return answer(how)
-`, stateChannel))
+return answer()
+`, stateChannel)))
 
 // beatScript: ARGV fence.
 var beatScript = redis.NewScript(luaClock + luaHeld + `
@@ -143,7 +167,7 @@ var releaseScript = redis.NewScript(luaClock + luaHistory + `
 local again = redis.call('HMGET', KEYS[1], 'state', 'released')
 if again[1] == 'queued' and again[2] == ARGV[1] then return {'ok'} end
 ` + luaHeld + `
-history(ARGV[1], held[4], held[3], ARGV[2], ARGV[3])
+history(ARGV[1], held[4], ms(now), held[3], ARGV[2], ARGV[3])
 redis.call('HSET', KEYS[1], 'state', 'queued', 'since', ms(now), 'class', ARGV[2], 'released', ARGV[1])
 redis.call('HDEL', KEYS[1], 'claim', 'beat')
 if ARGV[4] == '0' then redis.call('HINCRBY', KEYS[1], 'attempts', -1) end
@@ -155,12 +179,12 @@ return {'ok'}
 // reclaimScript: ARGV stale ms, max lost, worker, ttl, nonce. The fence grows, so the lost
 // worker cannot come back. A job that was canceled meanwhile, or was lost too often, stays running
 // under the caller's own claim, for the caller to end it.
-var reclaimScript = redis.NewScript(luaClock + luaHistory + `
+var reclaimScript = redis.NewScript(luaClock + luaEntry + luaHistory + `
 local h = redis.call('HMGET', KEYS[1], 'state', 'fence', 'worker', 'claimed', 'beat', 'cancel')
 if not h[1] then return {'missing'} end
 if h[1] ~= 'running' then return {'alive'} end
 if now - (tonumber(h[5] or '') or 0) < tonumber(ARGV[1]) then return {'alive'} end
-history(h[2] or 0, h[4], h[3], 'lost', ARGV[4])
+history(h[2], h[4], ms(now), h[3], 'lost', ARGV[4])
 redis.call('HINCRBY', KEYS[1], 'fence', 1)
 local lost = redis.call('HINCRBY', KEYS[1], 'lost', 1)
 redis.call('HSET', KEYS[1], 'class', 'lost', 'since', ms(now))
@@ -168,35 +192,40 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('PEXPIRE', KEYS[2], ARGV[4])
 if h[6] or lost >= tonumber(ARGV[2]) then
 	redis.call('HSET', KEYS[1], 'worker', ARGV[3], 'claim', ARGV[5], 'claimed', ms(now), 'beat', ms(now))
-	return {'claimed', redis.call('HGETALL', KEYS[1])}
+	return {'claimed', entry()}
 end
 redis.call('HSET', KEYS[1], 'state', 'queued')
 redis.call('HDEL', KEYS[1], 'claim', 'beat')
 return {'queued'}
 `)
 
-// finishScript: ARGV fence, result, state, status, class, message, history class, ttl of a
+// finishScript: ARGV fence, result, state, status, class, message, ttl of a
 // dead letter (0: the job's own retention), default retention, id. A
-// repetition finds the job ended by the same fence.
-var finishScript = redis.NewScript(luaClock + luaHistory + fmt.Sprintf(`
-local h = redis.call('HMGET', KEYS[1], 'state', 'fence', 'worker', 'claimed', 'retention', 'ended')
+// repetition finds the job ended by the same fence. A job has no history before its second claim.
+var finishScript = redis.NewScript(luaClock + fmt.Sprintf(`
+local h = redis.call('HMGET', KEYS[1], 'state', 'fence', 'retention', 'ended')
 if not h[1] then return {'missing'} end
 if h[1] == 'finished' or h[1] == 'canceled' or h[1] == 'dead' then
-	if h[6] == ARGV[1] then return {'ok'} end
+	if h[4] == ARGV[1] then return {'ok'} end
 	return {'terminal', h[1]}
 end
 if h[1] ~= 'running' or h[2] ~= ARGV[1] then return {'fenced', h[1]} end
-local ttl = tonumber(ARGV[8])
-if ttl == 0 then ttl = tonumber(h[5] or '') or 0 end
-if ttl <= 0 then ttl = tonumber(ARGV[9]) end
+local ttl = tonumber(ARGV[7])
+if ttl == 0 then ttl = tonumber(h[3] or '') or 0 end
+if ttl <= 0 then ttl = tonumber(ARGV[8]) end
 ttl = ms(ttl)
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ttl)
-redis.call('HSET', KEYS[1], 'state', ARGV[3], 'status', ARGV[4], 'class', ARGV[5], 'message', ARGV[6], 'finished', ms(now), 'ended', ARGV[1])
-redis.call('HDEL', KEYS[1], 'claim', 'beat', 'creator')
-history(ARGV[1], h[4], h[3], ARGV[7], ttl)
+redis.call('HSET', KEYS[1], 'state', ARGV[3], 'status', ARGV[4], 'finished', ms(now), 'ended', ARGV[1])
+if ARGV[5] == '' then
+	redis.call('HDEL', KEYS[1], 'claim', 'beat', 'creator', 'class', 'message')
+else
+	redis.call('HDEL', KEYS[1], 'claim', 'beat', 'creator')
+	redis.call('HSET', KEYS[1], 'class', ARGV[5], 'message', ARGV[6])
+end
 redis.call('PEXPIRE', KEYS[1], ttl)
 redis.call('PEXPIRE', KEYS[2], ttl)
-redis.call('PUBLISH', '%s', ARGV[10])
+if ARGV[1] ~= '1' then redis.call('PEXPIRE', KEYS[4], ttl) end
+redis.call('PUBLISH', '%s', ARGV[9])
 return {'ok'}
 `, doneChannel))
 
@@ -248,9 +277,18 @@ func text(rest []any, i int) string {
 	return s
 }
 
-// fields returns element i, the answer of HGETALL, as a map.
-func fields(rest []any, i int) map[string]string {
-	h := make(map[string]string)
+// entryOf returns element i, an entry.
+func entryOf(rest []any, i int) record {
+	if i >= len(rest) {
+		return nil
+	}
+	r, _ := rest[i].([]any)
+	return r
+}
+
+// fields returns element i, the answer of HGETALL.
+func fields(rest []any, i int) hash {
+	h := make(hash)
 	if i >= len(rest) {
 		return h
 	}
