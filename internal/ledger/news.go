@@ -1,0 +1,96 @@
+package ledger
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/execra/tracefleet/internal/detach"
+)
+
+const (
+	// newsDelay is how long news of jobs wait for more: a busy worker has some thousand a second.
+	newsDelay = 5 * time.Millisecond
+	// newsTimeout bounds the sending of them.
+	newsTimeout = 5 * time.Second
+	// maxNews bounds how much goes at once: a script stops all of Redis.
+	maxNews = 100
+)
+
+// news tells the index of open jobs, in one go for many, which were claimed and which have ended. Until then the index
+// says a little too much, and when Redis is away or the worker dies it stays so until Overdue looks at the job.
+// What the Ledger itself asks of the index it asks after all its news. It is safe for concurrent use.
+type news struct {
+	rdb   redis.UniversalClient
+	stale time.Duration
+
+	turn chan struct{} // holds an element while something is sent
+
+	mu      sync.Mutex
+	due     bool                // a timer is set
+	claims  map[string]struct{} // jobs that were claimed and have not ended
+	endings []string
+}
+
+func newNews(rdb redis.UniversalClient, stale time.Duration) *news {
+	return &news{rdb: rdb, stale: stale, turn: make(chan struct{}, 1), claims: map[string]struct{}{}}
+}
+
+// claimed has the reconciler look at a job as soon as its claim can be stale.
+func (n *news) claimed(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.claims[id] = struct{}{}
+	n.sendLater()
+}
+
+// ended takes a job out of the index.
+func (n *news) ended(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.claims, id)
+	n.endings = append(n.endings, id)
+	n.sendLater()
+}
+
+// sendLater is called with mu held.
+func (n *news) sendLater() {
+	if n.due {
+		return
+	}
+	n.due = true
+	time.AfterFunc(newsDelay, func() { n.send(context.Background()) })
+}
+
+// send sends what there is, and returns when all that was told before has been sent.
+func (n *news) send(ctx context.Context) {
+	n.turn <- struct{}{} // for newsTimeout at most
+	defer func() { <-n.turn }()
+	n.mu.Lock()
+	claims, endings := n.claims, n.endings
+	n.due, n.endings = false, nil
+	if len(claims) > 0 {
+		n.claims = map[string]struct{}{}
+	}
+	n.mu.Unlock()
+	if len(claims)+len(endings) == 0 {
+		return
+	}
+	ctx, cancel := detach.Context(ctx, newsTimeout)
+	defer cancel()
+	ids := make([]any, 0, len(claims)+len(endings))
+	for id := range claims {
+		ids = append(ids, id)
+	}
+	for _, id := range endings {
+		ids = append(ids, id)
+	}
+	for claimed := len(claims); len(ids) > 0; {
+		part := ids[:min(maxNews, len(ids))]
+		// What is lost here Overdue finds.
+		_ = newsScript.Run(ctx, n.rdb, []string{openKey, openOfKey}, append([]any{n.stale.Milliseconds(), claimed}, part...)...).Err()
+		ids, claimed = ids[len(part):], max(0, claimed-len(part))
+	}
+}
