@@ -129,14 +129,21 @@ func eventually(t testing.TB, within time.Duration, ok func() (bool, string)) {
 // throughout polls for a while and fails when ok stops to hold.
 func throughout(t testing.TB, d time.Duration, ok func() (bool, string)) {
 	t.Helper()
+	if held, last := lasts(d, ok); !held {
+		t.Fatal(last)
+	}
+}
+
+// lasts polls for a while and tells whether ok held all the time, and what it said when it did not.
+func lasts(d time.Duration, ok func() (bool, string)) (held bool, last string) {
 	end := time.After(d)
 	for {
-		if holds, last := ok(); !holds {
-			t.Fatal(last)
+		if held, last := ok(); !held {
+			return false, last
 		}
 		select {
 		case <-end:
-			return
+			return true, ""
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

