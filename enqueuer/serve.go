@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net/url"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -35,14 +37,17 @@ and serve with --tokens tokens.
 // serveCmd serves the fleet over HTTP.
 type serveCmd struct {
 	Addr    string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where to listen (${default})."`
-	Tokens  string `placeholder:"FILE" help:"Tokens that are let in, as made by enqueuer token. Without it only loopback addresses are listened on."`
+	Tokens  string `placeholder:"FILE" help:"Tokens that are let in, as made by enqueuer token; read again when it changes. Without it only loopback addresses are listened on."`
 	TLSCert string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain; connections are encrypted then."`
 	TLSKey  string `name:"tls-key" placeholder:"FILE" help:"Its key."`
 
+	PublicURL string `placeholder:"URL" help:"Where clients reach the server, such as https://traces.example.com: what links in webhooks begin with. With https, as behind a proxy that ends TLS, session cookies are for TLS only."`
+
 	Rate           float64 `default:"100" placeholder:"N" help:"Requests a second of one token (${default})."`
 	Burst          int     `default:"200" placeholder:"N" help:"Requests of one token at once (${default})."`
-	MaxWaiters     int     `default:"2000" placeholder:"N" help:"Requests that wait for results at one time (${default})."`
+	MaxWaiters     int     `default:"2000" placeholder:"N" help:"Requests that wait for results at one time, at most half of them of one token (${default})."`
 	MaxConnections int     `default:"4096" placeholder:"N" help:"Connections at one time (${default})."`
+	Check          bool    `help:"Only ask the server that listens at --addr whether it is ready; for health checks."`
 	Metrics        string  `placeholder:"HOST:PORT" help:"Serve /metrics, /healthz and /readyz for operators here."`
 	LogFormat      string  `enum:"json,console" default:"console" placeholder:"FORM" help:"json or console (${default})."`
 	LogLevel       string  `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"debug logs every request (${default})."`
@@ -50,7 +55,6 @@ type serveCmd struct {
 	WebhookHost        []string `group:"webhooks" placeholder:"HOST" help:"A host that callback_url may name: a name, *.name, or * for any public one. May be given again."`
 	WebhookPrivateHost []string `group:"webhooks" placeholder:"HOST" help:"The same for a host with private addresses or without TLS."`
 	WebhookSecrets     string   `group:"webhooks" placeholder:"FILE" help:"Secrets that sign webhooks, one whsec_… a line; the first ones may be new, the others old."`
-	PublicURL          string   `group:"webhooks" placeholder:"URL" help:"What the paths in webhooks begin with."`
 
 	admissionFlags
 }
@@ -69,8 +73,14 @@ Examples:
 
 // Run carries the command out.
 func (c *serveCmd) Run(s *session) error {
+	if c.Check {
+		return c.check(s.ctx)
+	}
 	tokens, err := c.tokens()
 	if err != nil {
+		return err
+	}
+	if err := c.checkPublicURL(); err != nil {
 		return err
 	}
 	secure, err := c.tls()
@@ -140,10 +150,14 @@ func (c *serveCmd) parts(s *session, f *fleet, watched redis.UniversalClient, to
 	if err != nil {
 		return p, err
 	}
+	guard := access.NewGuard(tokens, sessions.New(f.redis))
+	if tokens != nil {
+		p.beside = append(p.beside, func(ctx context.Context) error { return guard.Follow(ctx, c.Tokens, log) })
+	}
 	cfg := api.Config{
-		Guard: access.NewGuard(tokens, sessions.New(f.redis)), Desk: f.desk, Book: f.ledger, Dead: f.ledger, Office: deadletter.New(f.ledger, producer), Batches: f.ledger,
+		Guard: guard, Desk: f.desk, Book: f.ledger, Dead: f.ledger, Office: deadletter.New(f.ledger, producer), Batches: f.ledger,
 		Monitor: asynqmon, Pages: pages, Checks: p.checks,
-		MaxWaiters: c.MaxWaiters, RatePerSecond: c.Rate, Burst: c.Burst, Secure: c.TLSCert != "",
+		MaxWaiters: c.MaxWaiters, RatePerSecond: c.Rate, Burst: c.Burst, Secure: c.TLSCert != "" || strings.HasPrefix(c.PublicURL, "https://"),
 		Version: buildinfo.Get().Version, Registerer: p.metrics, Log: log,
 	}
 	sender, err := c.hooks(f, &cfg, log)
@@ -197,6 +211,19 @@ func (c *serveCmd) tokens() (*access.Tokens, error) {
 		return nil, cli.Usagef("--tokens: %w", err)
 	}
 	return tokens, nil
+}
+
+// checkPublicURL refuses what paths cannot be put behind.
+func (c *serveCmd) checkPublicURL() error {
+	if c.PublicURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return cli.Usagef("--public-url: must be https:// or http:// and a host, such as https://traces.example.com")
+	}
+	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
+	return nil
 }
 
 func (c *serveCmd) tls() (*tls.Config, error) {

@@ -159,6 +159,86 @@ func TestServeWithTokens(t *testing.T) {
 	}
 }
 
+// TestServeReadsTokensAgain takes a token away from, and gives another one to, a running server; the file ends without a newline, as some
+// editors leave it.
+func TestServeReadsTokensAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	file := filepath.Join(t.TempDir(), "tokens")
+	made := func(name string) string {
+		got := command(t.Context(), nil, "", "token", "--name", name, "--role", "read", "--file", file)
+		if got.code != cli.CodeDone {
+			t.Fatalf("token: got %+v", got)
+		}
+		return strings.TrimSpace(got.stdout)
+	}
+	first := made("first")
+	base, _ := startServe(t, b, "--tokens", file)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, bytes.TrimSpace(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := made("second")
+	until := func(token string, want int) {
+		t.Helper()
+		deadline := time.Now().Add(time.Minute)
+		for {
+			status, _ := fetch(t, "GET", base+"/api/v1/limits", token, "")
+			if status == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("got %d for a minute, want %d", status, want)
+			}
+			select {
+			case <-t.Context().Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	until(second, 200)
+	until(first, 200)
+	if data, err = os.ReadFile(file); err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(data, []byte("\n"))
+	if err := os.WriteFile(file, rest, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(first, 401)
+	until(second, 200)
+
+	if err := os.WriteFile(file, []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := command(t.Context(), nil, "", "token", "--name", "third", "--file", file); got.code != cli.CodeFailed || !strings.Contains(got.stderr, "line 1") {
+		t.Errorf("adding to a file that cannot be used: got %+v", got)
+	}
+}
+
+func TestServeCheck(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	base, _ := startServe(t, b)
+	addr := strings.TrimPrefix(base, "http://")
+	if got := b.command(t.Context(), "", "serve", "--check", "--addr", addr); got.code != cli.CodeDone || got.stderr != "" {
+		t.Errorf("ready: got %+v", got)
+	}
+	_, port, _ := strings.Cut(addr, ":")
+	if got := b.command(t.Context(), "", "serve", "--check", "--addr", "0.0.0.0:"+port); got.code != cli.CodeDone {
+		t.Errorf("by every address: got %+v", got)
+	}
+	if got := b.command(t.Context(), "", "serve", "--check", "--addr", "127.0.0.1:1"); got.code != cli.CodeFailed || !strings.Contains(got.stderr, "does not answer") {
+		t.Errorf("nobody there: got %+v", got)
+	}
+	if got := b.command(t.Context(), "", "serve", "--check", "--addr", "nowhere"); got.code != cli.CodeUsage {
+		t.Errorf("no address: got %+v", got)
+	}
+}
+
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -177,6 +257,8 @@ func TestServeRefuses(t *testing.T) {
 		"no secret":           {[]string{"--webhook-host", "x.example"}, "--webhook-secrets"},
 		"a short secret":      {[]string{"--webhook-host", "x.example", "--webhook-secrets", path("secrets")}, "line 1"},
 		"no host":             {[]string{"--webhook-host", "https://x"}, "webhook"},
+		"no public URL":       {[]string{"--public-url", "traces.example.com"}, "--public-url"},
+		"a path too many":     {[]string{"--public-url", "https://example.com/traces"}, "--public-url"},
 	} {
 		args := append([]string{"serve", "--addr", "127.0.0.1:0"}, tt.args...)
 		got := b.command(t.Context(), "", args...)

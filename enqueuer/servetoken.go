@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/execra/tracefleet/internal/api/access"
@@ -18,7 +20,7 @@ type tokenCmd struct {
 
 // Help explains the command in its --help.
 func (*tokenCmd) Help() string {
-	return `Prints the token, once: only its SHA-256 is kept. Without --file the line for the file of tokens is printed below it. To take a token back, remove its line and restart the servers.
+	return `Prints the token, once: only its SHA-256 is kept. Without --file the line for the file of tokens is printed below it. To take a token back, remove its line: running servers look at the file every two seconds, and its sessions end too.
 
 Examples:
 
@@ -50,14 +52,19 @@ func (c *tokenCmd) Run(s *session) error {
 
 // appendToken adds a line to a file of tokens, which only its owner may read.
 func appendToken(path, name, line string) error {
-	if old, err := access.LoadTokens(path); err == nil {
-		if _, taken := old.ByName(name); taken {
-			return cli.Failf(cli.CodeRefused, "%s has a token of this name already; remove its line, or choose another name", path)
-		}
+	old, err := access.LoadTokens(path)
+	switch {
+	case err == nil && old.Has(name):
+		return cli.Failf(cli.CodeRefused, "%s has a token of this name already; remove its line, or choose another name", path)
+	case err != nil && !errors.Is(err, access.ErrNoTokens) && !errors.Is(err, fs.ErrNotExist):
+		return cli.Failf(cli.CodeFailed, "%w", err)
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return cli.Failf(cli.CodeFailed, "cannot write %w", err)
+	}
+	if unended(file) {
+		line = "\n" + line
 	}
 	_, err = fmt.Fprintln(file, line)
 	if closed := file.Close(); err == nil {
@@ -67,4 +74,15 @@ func appendToken(path, name, line string) error {
 		return cli.Failf(cli.CodeFailed, "cannot write %w", err)
 	}
 	return nil
+}
+
+// unended tells whether the last line of a file lacks its end, as some editors leave it.
+func unended(file *os.File) bool {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return false
+	}
+	last := make([]byte, 1)
+	_, err = file.ReadAt(last, info.Size()-1)
+	return err == nil && last[0] != '\n'
 }

@@ -22,24 +22,24 @@ type Store struct{ rdb redis.UniversalClient }
 func New(rdb redis.UniversalClient) *Store { return &Store{rdb: rdb} }
 
 // Create starts a session that ends by itself after ttl, and returns its secret id.
-func (s *Store) Create(ctx context.Context, name string, ttl time.Duration) (id string, err error) {
+func (s *Store) Create(ctx context.Context, owner string, ttl time.Duration) (id string, err error) {
 	id = rand.Text()
-	if err := s.rdb.Set(ctx, key(id), name, ttl).Err(); err != nil {
+	if err := s.rdb.Set(ctx, key(id), owner, ttl).Err(); err != nil {
 		return "", fmt.Errorf("create session: %w", err)
 	}
 	return id, nil
 }
 
-// Name returns the name that the session was created with, or ok false when there is no such session.
-func (s *Store) Name(ctx context.Context, id string) (name string, ok bool, err error) {
-	name, err = s.rdb.Get(ctx, key(id)).Result()
+// Owner returns the owner that the session was created with, or ok false when there is no such session.
+func (s *Store) Owner(ctx context.Context, id string) (owner string, ok bool, err error) {
+	owner, err = s.rdb.Get(ctx, key(id)).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return "", false, nil
 	case err != nil:
 		return "", false, fmt.Errorf("read session: %w", err)
 	}
-	return name, true, nil
+	return owner, true, nil
 }
 
 // End ends a session. One that is not there is no error.

@@ -16,8 +16,8 @@ func TestStore(t *testing.T) {
 	if err != nil || len(id) < 26 {
 		t.Fatalf("got %q, %v", id, err)
 	}
-	if name, ok, err := two.Name(t.Context(), id); name != "ada" || !ok || err != nil {
-		t.Errorf("got %q, %t, %v", name, ok, err)
+	if owner, ok, err := two.Owner(t.Context(), id); owner != "ada" || !ok || err != nil {
+		t.Errorf("got %q, %t, %v", owner, ok, err)
 	}
 	keys := rdb.Keys(t.Context(), "*").Val()
 	if len(keys) != 1 || strings.Contains(keys[0], id) {
@@ -30,7 +30,7 @@ func TestStore(t *testing.T) {
 		if err := two.End(t.Context(), id); err != nil {
 			t.Error(err)
 		}
-		if _, ok, err := one.Name(t.Context(), id); ok || err != nil {
+		if _, ok, err := one.Owner(t.Context(), id); ok || err != nil {
 			t.Errorf("after its end: %t, %v", ok, err)
 		}
 	}

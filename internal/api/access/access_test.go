@@ -109,7 +109,7 @@ var errBroken = errors.New("no route")
 func (brokenSessions) Create(context.Context, string, time.Duration) (string, error) {
 	return "", errBroken
 }
-func (brokenSessions) Name(context.Context, string) (string, bool, error) {
+func (brokenSessions) Owner(context.Context, string) (string, bool, error) {
 	return "", false, errBroken
 }
 func (brokenSessions) End(context.Context, string) error { return errBroken }

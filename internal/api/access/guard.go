@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,10 +23,10 @@ const maxCredential = 256
 
 // Sessions keeps who is signed in, for all replicas together.
 type Sessions interface {
-	// Create starts a session of the token with this name and returns its secret id.
-	Create(ctx context.Context, name string, ttl time.Duration) (id string, err error)
-	// Name returns the name that the session was created with, or ok false when there is none.
-	Name(ctx context.Context, id string) (name string, ok bool, err error)
+	// Create starts a session of an owner and returns its secret id.
+	Create(ctx context.Context, owner string, ttl time.Duration) (id string, err error)
+	// Owner returns the owner that the session was created with, or ok false when there is no such session.
+	Owner(ctx context.Context, id string) (owner string, ok bool, err error)
 	// End ends a session. One that is not there is no error.
 	End(ctx context.Context, id string) error
 }
@@ -43,18 +45,25 @@ var (
 
 // Guard tells who makes a request. It is safe for concurrent use.
 type Guard struct {
-	tokens   *Tokens
+	tokens   atomic.Pointer[Tokens]
 	sessions Sessions
 	origin   *http.CrossOriginProtection
 }
 
 // NewGuard returns a Guard. Without tokens, which is for loopback only, everybody is Anonymous.
 func NewGuard(tokens *Tokens, sessions Sessions) *Guard {
-	return &Guard{tokens: tokens, sessions: sessions, origin: http.NewCrossOriginProtection()}
+	g := &Guard{sessions: sessions, origin: http.NewCrossOriginProtection()}
+	g.tokens.Store(tokens)
+	return g
 }
 
-// Open tells whether no tokens are in use.
-func (g *Guard) Open() bool { return g.tokens == nil }
+// Open tells whether no tokens are in use. That never changes.
+func (g *Guard) Open() bool { return g.tokens.Load() == nil }
+
+// replace puts other tokens into use, and tells whether they differ.
+func (g *Guard) replace(t *Tokens) (changed bool) {
+	return !slices.Equal(g.tokens.Swap(t).entries, t.entries)
+}
 
 // Identify finds out who makes the request. A bearer token comes first; a session cookie counts only in
 // a request that the browser itself vouches for.
@@ -88,14 +97,14 @@ func (g *Guard) Identify(r *http.Request) (Identity, error) {
 	if len(cookie.Value) > maxCredential {
 		return Identity{}, ErrInvalid
 	}
-	name, ok, err := g.sessions.Name(r.Context(), cookie.Value)
+	owner, ok, err := g.sessions.Owner(r.Context(), cookie.Value)
 	if err != nil {
 		return Identity{}, fmt.Errorf("look up the session: %w", err)
 	}
 	if !ok {
 		return Identity{}, ErrInvalid
 	}
-	identity, ok := g.tokens.ByName(name)
+	identity, ok := g.tokens.Load().byOwner(owner)
 	if !ok {
 		return Identity{}, ErrInvalid
 	}
@@ -105,10 +114,10 @@ func (g *Guard) Identify(r *http.Request) (Identity, error) {
 // Token finds the identity of a token.
 // Errors: ErrInvalid.
 func (g *Guard) Token(token string) (Identity, error) {
-	if g.tokens == nil || len(token) > maxCredential {
+	if g.Open() || len(token) > maxCredential {
 		return Identity{}, ErrInvalid
 	}
-	identity, ok := g.tokens.Authenticate(token)
+	identity, ok := g.tokens.Load().Authenticate(token)
 	if !ok {
 		return Identity{}, ErrInvalid
 	}
@@ -116,8 +125,13 @@ func (g *Guard) Token(token string) (Identity, error) {
 }
 
 // SignIn starts a session and returns its cookie. secure is for connections over TLS.
+// Errors: ErrInvalid when the token is gone; others are those of the store of sessions.
 func (g *Guard) SignIn(ctx context.Context, who Identity, secure bool) (*http.Cookie, error) {
-	id, err := g.sessions.Create(ctx, who.Name, SessionTTL)
+	owner, ok := g.tokens.Load().owner(who.Name)
+	if !ok {
+		return nil, ErrInvalid
+	}
+	id, err := g.sessions.Create(ctx, owner, SessionTTL)
 	if err != nil {
 		return nil, fmt.Errorf("start a session: %w", err)
 	}

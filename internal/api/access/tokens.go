@@ -27,6 +27,9 @@ const (
 	maxTokenFile = 4 << 20
 )
 
+// ErrNoTokens means that a file of tokens has none.
+var ErrNoTokens = errors.New("no token is in it; make one with: enqueuer token")
+
 var (
 	namePattern   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 	tenantPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._:-]{0,63}$`)
@@ -38,6 +41,9 @@ type Tokens struct{ entries []entry }
 type entry struct {
 	hash     [sha256.Size]byte
 	identity Identity
+	// owner is what a session keeps of the token: its name and a hash of its hash, enough to know the token again, and nothing to
+	// sign in with.
+	owner string
 }
 
 // NewToken makes a token and the line of the file that lets it in. An empty tenant is every tenant.
@@ -68,6 +74,7 @@ func checkNames(name, tenant string) error {
 
 // LoadTokens reads a file of tokens. Everybody's right to write it is refused, because who
 // writes it can let themselves in.
+// Errors: ErrNoTokens; those of the file system, and those of ParseTokens.
 func LoadTokens(path string) (*Tokens, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -119,7 +126,7 @@ func ParseTokens(r io.Reader) (*Tokens, error) {
 		return nil, fmt.Errorf("read: %w", err)
 	}
 	if len(t.entries) == 0 {
-		return nil, errors.New("no token is in it; make one with: enqueuer token")
+		return nil, ErrNoTokens
 	}
 	return t, nil
 }
@@ -141,6 +148,8 @@ func parseEntry(line string) (entry, error) {
 		return entry{}, errors.New("the hash must be sha256: and 64 hexadecimal digits")
 	}
 	e := entry{hash: [sha256.Size]byte(raw), identity: Identity{Name: f[0], Role: role, Tenant: f[2]}}
+	mark := sha256.Sum256(raw)
+	e.owner = f[0] + " " + hex.EncodeToString(mark[:8])
 	if f[2] == allTenants {
 		e.identity.Tenant, e.identity.AllTenants = "", true
 	}
@@ -163,14 +172,31 @@ func (t *Tokens) Authenticate(token string) (Identity, bool) {
 	return t.entries[found].identity, true
 }
 
-// ByName finds the identity of a name, for sessions: a token that is taken out of the file ends its sessions.
-func (t *Tokens) ByName(name string) (Identity, bool) {
-	for _, e := range t.entries {
-		if e.identity.Name == name {
-			return e.identity, true
+// owner is what a session keeps of the token with a name.
+func (t *Tokens) owner(name string) (string, bool) {
+	for i := range t.entries {
+		if t.entries[i].identity.Name == name {
+			return t.entries[i].owner, true
+		}
+	}
+	return "", false
+}
+
+// byOwner finds the identity of the token of a session. A token that is taken out of the file ends its sessions, also when
+// another token of the same name is put in.
+func (t *Tokens) byOwner(owner string) (Identity, bool) {
+	for i := range t.entries {
+		if t.entries[i].owner == owner {
+			return t.entries[i].identity, true
 		}
 	}
 	return Identity{}, false
+}
+
+// Has tells whether a token has the name.
+func (t *Tokens) Has(name string) bool {
+	_, ok := t.owner(name)
+	return ok
 }
 
 // Len is how many tokens there are.
