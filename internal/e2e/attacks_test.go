@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/execra/tracefleet/internal/e2e/scenario"
 )
@@ -154,7 +153,7 @@ type machineNote struct {
 
 // machine asks the engine what it is, and the runtime for its version.
 func (f *fleet) machine(runtime string) machineNote {
-	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), readyWithin)
 	defer cancel()
 	var info struct {
 		ServerVersion, KernelVersion, OperatingSystem, CgroupVersion string

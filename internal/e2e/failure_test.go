@@ -16,7 +16,7 @@ import (
 func TestDrain(t *testing.T) {
 	f := newFleet(t)
 	first := f.start("w1", 1)
-	running := f.submit(t, program(t, "import time\ntime.sleep(2)\nprint('finished')\n", nil))
+	running := f.submit(t, program(t, "import time\ntime.sleep(10)\nprint('finished')\n", patient))
 	f.waitRunning(t, running)
 	queued := f.submit(t, program(t, "print('next')\n", nil))
 	first.stop()
@@ -42,7 +42,7 @@ func TestDrain(t *testing.T) {
 func TestWorkerKilled(t *testing.T) {
 	f := newFleet(t)
 	first := f.start("w1", 1)
-	id := f.submit(t, program(t, "import time\ntime.sleep(3)\nprint('finished')\n", nil))
+	id := f.submit(t, program(t, "import time\ntime.sleep(10)\nprint('finished')\n", patient))
 	var left []container
 	eventually(t, "a running container", readyWithin, func(ctx context.Context) (bool, any) {
 		var err error

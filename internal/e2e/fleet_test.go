@@ -129,7 +129,7 @@ func (w *worker) kill() {
 func (f *fleet) wantNoContainers() {
 	f.t.Helper()
 	// The test's own context has ended when this runs as a cleanup.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
 	left, err := f.engine.containers(ctx, f.name)
 	if err != nil {
@@ -195,6 +195,9 @@ func (f *fleet) result(t *testing.T, id string) job.Result {
 	}
 	return r
 }
+
+// patient are limits for a program that is to end by itself, also on a machine that is busy with other tests.
+var patient = map[string]any{"limits": map[string]any{"wall_ms": 100_000}}
 
 // program makes a Job document of one file, with more top-level keys if given.
 func program(t *testing.T, code string, more map[string]any) []byte {

@@ -11,18 +11,18 @@ import (
 func TestNeighbours(t *testing.T) {
 	f := newFleet(t)
 	f.start("w1", 5)
-	limits := map[string]any{"limits": map[string]any{"wall_ms": 4000, "cpu_ms": 4000, "memory_bytes": 64 << 20}}
+	limits := map[string]any{"limits": map[string]any{"wall_ms": 60_000, "cpu_ms": 4000, "memory_bytes": 64 << 20}}
 	hogs := map[string]job.Status{}
 	for code, status := range map[string]job.Status{
 		"while True: pass\n": job.StatusTimeLimit,
-		"h = []\nwhile True: h.append(bytearray(b'x') * (1 << 20))\n":                                                            job.StatusMemoryLimit,
-		"import os, time\nwhile True:\n    try:\n        if os.fork() == 0: time.sleep(60)\n    except OSError:\n        pass\n": job.StatusTimeLimit,
-		"while True: print('flood' * 1000)\n":                                                                                    job.StatusOutputLimit,
+		"h = []\nwhile True: h.append(bytearray(b'x') * (1 << 20))\n":                                                             job.StatusMemoryLimit,
+		"import os, time\nwhile True:\n    try:\n        if os.fork() == 0: time.sleep(600)\n    except OSError:\n        pass\n": job.StatusTimeLimit,
+		"while True: print('flood' * 1000)\n":                                                                                     job.StatusOutputLimit,
 	} {
 		hogs[f.submit(t, program(t, code, limits))] = status
 	}
 	for n := range 5 {
-		r := f.result(t, f.submit(t, program(t, fmt.Sprintf("total = sum(range(1000))\nprint(%d, total)\n", n), nil)))
+		r := f.result(t, f.submit(t, program(t, fmt.Sprintf("total = sum(range(1000))\nprint(%d, total)\n", n), patient)))
 		wantOK(t, r, fmt.Sprintf("%d 499500\n", n))
 		if len(r.LimitsHit) > 0 {
 			t.Errorf("got limits %v hit by the neighbour", r.LimitsHit)
@@ -65,7 +65,7 @@ print(mine, "saw", sorted(seen))
 `
 	ids := map[string]string{}
 	for _, name := range []string{"left", "right"} {
-		ids[name] = f.submit(t, program(t, fmt.Sprintf(meet, name), map[string]any{"trace": map[string]any{"mode": "off"}, "limits": map[string]any{"open_files": 256}}))
+		ids[name] = f.submit(t, program(t, fmt.Sprintf(meet, name), map[string]any{"trace": map[string]any{"mode": "off"}, "limits": map[string]any{"open_files": 256, "wall_ms": 60_000}}))
 	}
 	for name, id := range ids {
 		wantOK(t, f.result(t, id), name+" saw []\n")

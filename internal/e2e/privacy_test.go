@@ -69,7 +69,7 @@ func TestPrivacy(t *testing.T) {
 func (f *fleet) keys(t *testing.T, pattern string) []string {
 	t.Helper()
 	// Also used in cleanups, when the test's own context has ended.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
 	var keys []string
 	scan := f.rdb.Scan(ctx, 0, pattern, 1000).Iterator()
@@ -125,7 +125,7 @@ func TestEveryKeyExpires(t *testing.T) {
 	w := f.start("w1", 2)
 	ok := f.submit(t, program(t, "print(1)\n", map[string]any{"retention_s": 600}))
 	failing := f.submit(t, program(t, "1 / 0\n", map[string]any{"queue": "batch", "tenant": "somebody"}))
-	stopped := f.submit(t, program(t, "import time\ntime.sleep(60)\n", map[string]any{"limits": map[string]any{"wall_ms": 60_000}}))
+	stopped := f.submit(t, program(t, "import time\ntime.sleep(600)\n", map[string]any{"limits": map[string]any{"wall_ms": 300_000}}))
 	f.waitRunning(t, stopped)
 	f.enqueuer(t, "", "cancel", stopped).done(t)
 	for _, id := range []string{ok, failing, stopped} {

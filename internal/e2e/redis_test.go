@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +88,7 @@ func TestRedisUsers(t *testing.T) {
 	w := f.start("w1", 2)
 	f.url, f.env = "redis://enqueuer@"+address+"/0", []string{"TRACEFLEET_REDIS_PASSWORD_FILE=" + files["enqueuer"], keyEnv}
 	wantOK(t, f.result(t, f.submit(t, program(t, "print('hello')\n", nil))), "hello\n")
-	stopped := f.submit(t, program(t, "import time\ntime.sleep(60)\n", map[string]any{"limits": map[string]any{"wall_ms": 60_000}}))
+	stopped := f.submit(t, program(t, "import time\ntime.sleep(600)\n", map[string]any{"limits": map[string]any{"wall_ms": 300_000}}))
 	f.waitRunning(t, stopped)
 	f.enqueuer(t, "", "cancel", stopped).done(t)
 	if r := f.result(t, stopped); r.Status != job.StatusCanceled {
@@ -180,7 +181,7 @@ func acl(ctx context.Context, t *testing.T, admin redis.UniversalClient, words [
 func TestRedisOverTLS(t *testing.T) {
 	folder := t.TempDir()
 	authority := certificates(t, folder)
-	port := freePort(t)
+	port := strconv.Itoa(redistest.FreePort(t))
 	f := newFleetWith(t, redistest.Options{Args: []string{
 		"--tls-port", port, "--tls-cert-file", filepath.Join(folder, "server.pem"), "--tls-key-file", filepath.Join(folder, "server.key"),
 		"--tls-auth-clients", "no",
@@ -192,17 +193,6 @@ func TestRedisOverTLS(t *testing.T) {
 	f.env = []string{"SSL_CERT_FILE=" + authority}
 	f.start("w1", 1)
 	wantOK(t, f.result(t, f.submit(t, program(t, "print('over TLS')\n", nil))), "over TLS\n")
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // certificates makes an authority and a server's certificate in folder, and returns the authority's file.

@@ -81,7 +81,7 @@ func (s *sightings) look(ctx context.Context) ([]string, error) {
 // moment after the engine has answered, so it is looked for more than once.
 func (s *sightings) residue(t *testing.T) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

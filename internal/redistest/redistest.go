@@ -94,6 +94,14 @@ func claimPort(tb testing.TB) (port int, claim net.Listener) {
 	return 0, nil
 }
 
+// FreePort finds a port of 127.0.0.1 that no other test gets until this one has ended.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	port, claim := claimPort(tb)
+	tb.Cleanup(func() { _ = claim.Close() })
+	return port
+}
+
 // claimOf claims a port among all processes of this machine, as the packages' tests run in many. What it holds is a
 // socket without a file, which goes with its process.
 func claimOf(port int) (net.Listener, error) {

@@ -111,6 +111,10 @@ func LoadAll(root string) ([]Scenario, error) {
 	return found, errors.Join(faults...)
 }
 
+// patientWallMS is the limit on wall time of a scenario that names none: on a machine that is busy with other
+// tests a program may wait long for a processor.
+const patientWallMS = 60_000
+
 // Job is the Job document to submit: the folder's files, then whatever
 // job.json says, with the given id.
 func (s Scenario) Job(id string) ([]byte, error) {
@@ -118,6 +122,13 @@ func (s Scenario) Job(id string) ([]byte, error) {
 	for key, value := range s.overrides {
 		job[key] = value
 	}
+	limits := map[string]any{"wall_ms": patientWallMS}
+	if named, ok := s.overrides["limits"]; ok {
+		if err := json.Unmarshal(named, &limits); err != nil {
+			return nil, fmt.Errorf("scenario %s: limits: %w", s.Name, err)
+		}
+	}
+	job["limits"] = limits
 	job["name"] = s.Name
 	job["id"] = id
 	document, err := json.Marshal(job)

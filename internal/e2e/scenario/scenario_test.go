@@ -27,6 +27,34 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
+// TestPatientJob checks that a program gets a minute unless the scenario names a limit on wall time.
+func TestPatientJob(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]map[string]any{
+		`{}`:                             {"wall_ms": 60_000.0},
+		`{"limits":{"cpu_ms":500}}`:      {"wall_ms": 60_000.0, "cpu_ms": 500.0},
+		`{"limits":{"wall_ms":100}}`:     {"wall_ms": 100.0},
+		`{"args":["a"],"limits":{}}`:     {"wall_ms": 60_000.0},
+		`{"limits":{"trace_events":60}}`: {"wall_ms": 60_000.0, "trace_events": 60.0},
+	} {
+		s, err := Load(folder(t, map[string]string{"main.py": "", "want.json": `{"status":"ok"}`, "job.json": text}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := s.Job("id-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Limits map[string]any }
+		if err := json.Unmarshal(document, &got); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got.Limits); d != "" {
+			t.Errorf("%s: limits (-want +got):\n%s", text, d)
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
