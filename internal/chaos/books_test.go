@@ -27,7 +27,7 @@ func (c *controller) awaitRest() {
 		s.awaitReady()
 	}
 	began := time.Now()
-	gone, state := until(c.t, 3*time.Minute, time.Second, func(ctx context.Context) (bool, string) {
+	gone, state := until(c.t, patience, time.Second, func(ctx context.Context) (bool, string) {
 		found, err := c.engine.containers(ctx, c.fleet)
 		left := slices.DeleteFunc(found, c.owned)
 		return err == nil && len(left) == 0, fmt.Sprint(left, err)
@@ -37,7 +37,7 @@ func (c *controller) awaitRest() {
 	}
 	c.say("nothing of dead workers is left, after %s", time.Since(began).Round(time.Second))
 	for _, s := range c.seats {
-		calm, state := until(c.t, 90*time.Second, time.Second, func(ctx context.Context) (bool, string) {
+		calm, state := until(c.t, patience, time.Second, func(ctx context.Context) (bool, string) {
 			l, err := s.measure(ctx)
 			calm := err == nil && l.slotsUsed == 0 && l.quarantined == 0 &&
 				l.goroutines <= c.start.goroutines+moreGoroutines && l.residentBytes <= c.start.residentBytes+moreBytes
@@ -95,7 +95,7 @@ func (n *count) add(format string, args ...any) {
 // examine looks at everything that is left, prints the accounts, and fails the test if they do not balance.
 func (c *controller) examine() {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	counts := c.examineJobs(ctx)
 	counts = append(counts, c.examineRedis(ctx)...)

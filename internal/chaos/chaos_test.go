@@ -125,7 +125,7 @@ func (c *controller) seatWorkers(ctx context.Context, cancel context.CancelFunc)
 		c.keepLogs()
 	})
 	for _, s := range c.seats {
-		started, _ := until(c.t, time.Minute, 10*time.Millisecond, func(context.Context) (bool, string) { return s.current() != nil, "" })
+		started, _ := until(c.t, patience, 10*time.Millisecond, func(context.Context) (bool, string) { return s.current() != nil, "" })
 		if started {
 			s.awaitReady()
 		}
@@ -182,7 +182,7 @@ func (c *controller) grant(n int) {
 func (c *controller) measureStart() {
 	c.t.Helper()
 	for _, s := range c.seats {
-		calm, state := until(c.t, time.Minute, 200*time.Millisecond, func(ctx context.Context) (bool, string) {
+		calm, state := until(c.t, patience, 200*time.Millisecond, func(ctx context.Context) (bool, string) {
 			l, err := s.measure(ctx)
 			c.start.goroutines = max(c.start.goroutines, l.goroutines)
 			c.start.residentBytes = max(c.start.residentBytes, l.residentBytes)
@@ -243,7 +243,7 @@ func (c *controller) awaitEnds() {
 	tasks := c.submitter.tasks()
 	c.say("%d jobs are accepted; refused for want of room %d times, failed to be submitted %d times",
 		len(tasks), c.submitter.refusals.Load(), c.submitter.failures.Load())
-	ended, state := until(c.t, 5*time.Minute, 500*time.Millisecond, func(ctx context.Context) (bool, string) {
+	ended, state := until(c.t, 2*patience, 500*time.Millisecond, func(ctx context.Context) (bool, string) {
 		open := []string{}
 		for _, k := range tasks {
 			e, err := c.book.Get(ctx, k.job.ID)

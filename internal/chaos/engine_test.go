@@ -29,7 +29,7 @@ type engine struct {
 }
 
 // engineWithin bounds the start and the end of the engine.
-const engineWithin = 2 * time.Minute
+const engineWithin = patience
 
 // startEngine starts an engine and gives it the sandbox image.
 func startEngine(t *testing.T) *engine {

@@ -170,7 +170,7 @@ func (c *controller) rollWorkers() string {
 // awaitEnd waits for a worker that was told to end, which it must do in good order.
 func (c *controller) awaitEnd(w *incumbent) {
 	c.t.Helper()
-	if !w.wait(90 * time.Second) {
+	if !w.wait(patience) {
 		c.t.Errorf("worker %s did not end\n%s", w.name, tail(w.log.String(), 30))
 		c.check(w.signal(syscall.SIGKILL))
 		<-w.ended

@@ -18,7 +18,8 @@ type kind struct {
 	limits func(*job.Limits)
 }
 
-// The programs sleep a moment so that faults meet them while they run.
+// The programs sleep a moment so that faults meet them while they run. One that is to run out of time has enough of it to print its id,
+// on a busy machine too.
 func kinds() []kind {
 	return []kind{
 		{"good", 8, job.StatusOK, "import time\nprint('%[1]s', flush=True)\ntime.sleep(%.2[2]f)\n", nil},
@@ -27,7 +28,7 @@ func kinds() []kind {
 		{"exception", 2, job.StatusException, "import time\nprint('%[1]s', flush=True)\ntime.sleep(%.2[2]f)\n[][1]\n", nil},
 		{"syntax", 1, job.StatusSyntaxError, "print('%[1]s'\n# %.2[2]f\n", nil},
 		{"signal", 2, job.StatusSignaled, "import os, time\nprint('%[1]s', flush=True)\ntime.sleep(%.2[2]f)\nos.kill(os.getpid(), 9)\n", nil},
-		{"time", 2, job.StatusTimeLimit, "import time\nprint('%[1]s', flush=True)\n# %.2[2]f\ntime.sleep(1000)\n", func(l *job.Limits) { l.WallMS = 1_500 }},
+		{"time", 2, job.StatusTimeLimit, "import time\nprint('%[1]s', flush=True)\n# %.2[2]f\ntime.sleep(1000)\n", func(l *job.Limits) { l.WallMS = 6_000 }},
 		{"memory", 2, job.StatusMemoryLimit, "import time\nprint('%[1]s', flush=True)\ntime.sleep(%.2[2]f / 2)\nhoard = []\nwhile True:\n    hoard.append(bytearray(1 << 20))\n", nil},
 		{"flood", 2, job.StatusOutputLimit, "import time\nprint('%[1]s', flush=True)\ntime.sleep(%.2[2]f / 2)\nwhile True:\n    print('x' * 4096)\n", nil},
 	}

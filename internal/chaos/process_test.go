@@ -79,6 +79,9 @@ func (p *process) wait(within time.Duration) bool {
 	}
 }
 
+// patience bounds what must happen in the end, on a machine that is busy with other things.
+const patience = 4 * time.Minute
+
 // pause waits for a time, or until the test is over.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

@@ -115,7 +115,7 @@ func (s *seat) end(signal syscall.Signal) (*incumbent, error) {
 // awaitNext waits until another worker than w has the seat.
 func (s *seat) awaitNext(w *incumbent) {
 	s.t.Helper()
-	if up, _ := until(s.t, time.Minute, 50*time.Millisecond, func(context.Context) (bool, string) { return s.current() != w, "" }); !up {
+	if up, _ := until(s.t, patience, 50*time.Millisecond, func(context.Context) (bool, string) { return s.current() != w, "" }); !up {
 		s.t.Errorf("no worker followed %s at place %d", w.name, s.place)
 	}
 }
@@ -123,7 +123,7 @@ func (s *seat) awaitNext(w *incumbent) {
 // awaitReady waits until a worker has the seat and takes jobs.
 func (s *seat) awaitReady() {
 	s.t.Helper()
-	up, state := until(s.t, 2*time.Minute, 50*time.Millisecond, func(context.Context) (bool, string) {
+	up, state := until(s.t, patience, 50*time.Millisecond, func(context.Context) (bool, string) {
 		w := s.current()
 		select {
 		case <-w.ended:
