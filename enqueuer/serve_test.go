@@ -151,7 +151,7 @@ func TestServeWithTokens(t *testing.T) {
 		want                int
 	}{
 		{"GET", "/api/v1/limits", "", 401}, {"GET", "/api/v1/limits", token, 200}, {"POST", "/api/v1/traces", token, 403}, {"GET", "/monitoring/", token, 200},
-		{"POST", "/monitoring/api/queues/x:pause", token, 405}, {"GET", "/healthz", "", 200},
+		{"POST", "/monitoring/api/queues/x:pause", token, 403}, {"GET", "/healthz", "", 200},
 	} {
 		if status, body := fetch(t, tt.method, base+tt.path, tt.token, ""); status != tt.want {
 			t.Errorf("%s %s: got %d %.200s, want %d", tt.method, tt.path, status, body, tt.want)

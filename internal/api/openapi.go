@@ -77,7 +77,8 @@ func (o *operation) document(registry huma.Registry) *huma.Operation {
 		http.StatusUnauthorized: "No token, or one that is not known.", http.StatusForbidden: "The token's role does not allow it.",
 		http.StatusUnprocessableEntity: "A field or parameter is wrong; errors names it.",
 		http.StatusTooManyRequests:     "Too many requests, or the queue is full; Retry-After says when to come again.",
-		http.StatusServiceUnavailable:  "Redis is away; Retry-After says when to come again.",
+		http.StatusInternalServerError: "What is stored is damaged, or the server has a fault; request_id names it in the server's log.",
+		http.StatusServiceUnavailable:  "Redis is away, or too much is under way; Retry-After says when to come again.",
 	}
 	if len(o.params) > 0 && o.params[0].in == "path" {
 		problems[http.StatusNotFound] = "There is no such thing, or it belongs to another tenant."

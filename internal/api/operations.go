@@ -15,13 +15,12 @@ const Prefix = "/api/v1"
 type operation struct {
 	id           string
 	method, path string
-	// role is the weakest role that may call it; allTenants asks for a token of no tenant.
-	role       access.Role
-	allTenants bool
-	tag        string
-	summary    string
-	doc        string
-	params     []param
+	// role is the weakest role that may call it.
+	role    access.Role
+	tag     string
+	summary string
+	doc     string
+	params  []param
 	// body is the type of the request's body, bodyType its media type; a nil body is none.
 	body     any
 	bodyType string

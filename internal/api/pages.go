@@ -126,9 +126,14 @@ func (a *API) monitoring(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, problem(http.StatusForbidden, "forbidden", "Not allowed", "The queues show the jobs of all tenants: this needs a token that is not bound to one."))
 		return
 	}
+	mayAct := who.May(access.RoleOperate)
+	if !mayAct && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		a.fail(w, r, lacksRole(access.RoleOperate, who))
+		return
+	}
 	// The session cookie is SameSite, and Identify has asked the browser; a request with a token comes from no browser's form.
 	r.Body = http.MaxBytesReader(w, r.Body, maxRequeueBody)
-	a.cfg.Monitor.Handler(who.May(access.RoleOperate)).ServeHTTP(w, r)
+	a.cfg.Monitor.Handler(mayAct).ServeHTTP(w, r)
 }
 
 func (a *API) showLogin(w http.ResponseWriter, r *http.Request) {

@@ -105,6 +105,8 @@ func problemOf(err error) *Problem {
 		return notFound("dead letter")
 	case errors.Is(err, intake.ErrNotFinished):
 		return problem(http.StatusConflict, "not-finished", "Not finished yet", "The job has no result yet; wait for it with ?wait=25s.").after(time.Second)
+	case errors.Is(err, ledger.ErrNoKey):
+		return problem(http.StatusInternalServerError, "no-key", "The job cannot be read here", "What is stored of this job is encrypted with a key that this server was not given.")
 	case errors.Is(err, ledger.ErrCorrupt):
 		return problem(http.StatusInternalServerError, "corrupt", "The stored job is damaged", "What is stored of this job cannot be read.")
 	}

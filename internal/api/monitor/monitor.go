@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,6 +23,10 @@ import (
 
 // Path is where the monitor is served, and the root of all its pages.
 const Path = "/monitoring"
+
+// maxRows is how many tasks are listed at one time: what the interface offers at most. asynqmon itself reads as many into memory as
+// it is asked for.
+const maxRows = 100
 
 // maxShownBytes bounds what is shown of one payload or result.
 const maxShownBytes = 4096
@@ -98,8 +103,21 @@ func (m *Monitor) Handler(mayAct bool) http.Handler {
 			_, _ = w.Write(s.page) // The client may have gone.
 			return
 		}
-		s.handler.ServeHTTP(w, r)
+		s.handler.ServeHTTP(w, bounded(r))
 	})
+}
+
+// bounded returns a request that asks for maxRows at most.
+func bounded(r *http.Request) *http.Request {
+	query := r.URL.Query()
+	rows, err := strconv.Atoi(query.Get("size"))
+	if !query.Has("size") || err == nil && rows >= 0 && rows <= maxRows {
+		return r
+	}
+	query.Set("size", strconv.Itoa(maxRows))
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = query.Encode()
+	return r
 }
 
 var (

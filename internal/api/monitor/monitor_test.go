@@ -1,6 +1,8 @@
 package monitor
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -47,4 +49,20 @@ func FuzzFormat(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestRowsAreBounded(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]string{
+		"": "", "page=2": "", "size=60&page=2": "60", "size=100": "100", "size=101": "100", "size=1000000000": "100", "size=-1": "100", "size=99999999999999999999": "100",
+		"size=x": "100", "size=1&size=1000": "1", "size=": "100",
+	} {
+		r := httptest.NewRequest(http.MethodGet, Path+"/api/queues/q/pending_tasks?"+query, nil)
+		if got := bounded(r).URL.Query().Get("size"); got != want {
+			t.Errorf("%q: got size %q, want %q", query, got, want)
+		}
+		if r.URL.RawQuery != query {
+			t.Errorf("%q: the caller's request was changed", query)
+		}
+	}
 }
