@@ -140,20 +140,17 @@ func TestStat(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := liveCPU(proc); got != tt.want {
-				t.Errorf("got %v of processor time, want %v", got, tt.want)
-			}
-			if got := liveTasks(proc); got != tt.threads {
-				t.Errorf("got %d tasks, want %d", got, tt.threads)
+			if got, want := liveUse(proc), (use{tt.want, tt.threads}); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
 	}
 }
 
-func TestLiveCPU(t *testing.T) {
+func TestLiveUse(t *testing.T) {
 	t.Parallel()
-	before := liveCPU("/proc")
-	if before <= 0 {
-		t.Fatalf("got %v for a machine with processes", before)
+	got := liveUse("/proc")
+	if got.cpu <= 0 || got.tasks <= 0 {
+		t.Fatalf("got %+v for a machine with processes", got)
 	}
 }

@@ -64,6 +64,9 @@ func supervise(in io.Reader, out *frameWriter) error {
 	}
 	r := newReaper(python.pid)
 	go r.run()
+	if err := rehearse(jobFolder, cg, r); err != nil {
+		return err
+	}
 	greeting, err := python.awaitHello(r)
 	if err != nil {
 		return err

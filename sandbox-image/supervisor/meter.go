@@ -33,33 +33,47 @@ func newMeter(cg *cgroup, r *reaper) *meter { return &meter{cg: cg, reaper: r} }
 // start takes the counters' present state as zero.
 func (m *meter) start() {
 	m.ownThreads = countFolder("/proc/self/task")
-	m.cpuBefore = m.cpuNow()
 	m.oomBefore, m.forksBefore, m.peakBefore = m.cg.oomKills(), m.cg.forksRefused(), m.cg.peakTasks()
-	m.sample()
+	m.cpuBefore = m.scan()
 }
 
-// cpu returns the processor time that the program and all its descendants have used.
-func (m *meter) cpu() time.Duration { return max(0, m.cpuNow()-m.cpuBefore) }
+// look notes how many tasks there are now, and returns the processor time that
+// the program and all its descendants have used.
+func (m *meter) look() time.Duration { return max(0, m.scan()-m.cpuBefore) }
 
-func (m *meter) cpuNow() time.Duration {
-	if total, ok := m.cg.cpuTime(); ok {
-		return total - ownCPU()
-	}
-	return m.reaper.reapedCPU() + liveCPU("/proc")
-}
-
-// sample notes how many tasks there are now.
-func (m *meter) sample() {
-	tasks := m.cg.tasks()
-	if tasks == unknown {
-		tasks = m.ownThreads + liveTasks("/proc")
+// scan notes how many tasks there are now, and returns the processor time of
+// everything but the supervisor since the sandbox was made.
+func (m *meter) scan() time.Duration {
+	cpu, tasks := m.cgroupCPU(), m.cg.tasks()
+	if cpu == unknown || tasks == unknown {
+		live := liveUse("/proc") // once for both: in some sandboxes it takes long
+		if cpu == unknown {
+			cpu = m.reaper.reapedCPU() + live.cpu
+		}
+		if tasks == unknown {
+			tasks = m.ownThreads + live.tasks
+		}
 	}
 	m.mostTasks = max(m.mostTasks, tasks-m.ownThreads)
+	return cpu
+}
+
+// cgroupCPU is the cgroup's processor time without the supervisor's, or unknown.
+func (m *meter) cgroupCPU() time.Duration {
+	total, ok := m.cg.cpuTime()
+	if !ok {
+		return unknown
+	}
+	return max(0, total-ownCPU())
 }
 
 // fill writes what was counted into end. All processes are gone.
 func (m *meter) fill(end *wire.EndInfo) {
-	end.CPUMS = m.cpu().Milliseconds()
+	cpu := m.cgroupCPU()
+	if cpu == unknown {
+		cpu = m.reaper.reapedCPU()
+	}
+	end.CPUMS = max(0, cpu-m.cpuBefore).Milliseconds()
 	end.OOMKills = since(m.oomBefore, m.cg.oomKills())
 	end.ForksRefused = since(m.forksBefore, m.cg.forksRefused())
 	end.MaxMemoryBytes = m.cg.peakMemory()
@@ -91,17 +105,19 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// liveCPU adds up the processor time of all living processes below proc but
-// PID 1, each with that of the children it has waited for.
-func liveCPU(proc string) (total time.Duration) {
-	eachStat(proc, func(fields [][]byte) { total += statCPU(fields) })
-	return total
+// use is what processes take.
+type use struct {
+	cpu   time.Duration // each with that of the children it has waited for
+	tasks int64         // threads
 }
 
-// liveTasks counts the threads of all living processes below proc but PID 1.
-func liveTasks(proc string) (total int64) {
+// liveUse adds up what all living processes below proc but PID 1 take.
+func liveUse(proc string) (total use) {
 	const threads = 17
-	eachStat(proc, func(fields [][]byte) { total += max(1, number(fields[threads])) })
+	eachStat(proc, func(fields [][]byte) {
+		total.cpu += statCPU(fields)
+		total.tasks += max(1, number(fields[threads]))
+	})
 	return total
 }
 

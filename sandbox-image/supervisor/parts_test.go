@@ -426,3 +426,27 @@ func TestForgottenSandboxEnds(t *testing.T) {
 		t.Errorf("got %+v, error %v, want io.EOF", info, err)
 	}
 }
+
+// A rehearsal leaves no file and no descriptor behind. The test is not parallel: it counts the process's descriptors.
+func TestRehearsal(t *testing.T) {
+	folder, r := t.TempDir(), newReaper(1)
+	var before int64
+	for range 3 {
+		if err := rehearse(folder, &cgroup{}, r); err != nil {
+			t.Fatal(err)
+		}
+		if before == 0 { // the first one makes the runtime's own
+			before = countFolder("/proc/self/fd")
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if after := countFolder("/proc/self/fd"); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	if err := rehearse(filepath.Join(folder, "missing"), &cgroup{}, r); err == nil {
+		t.Error("a folder that is not there does not matter to it: so the files are not rehearsed")
+	}
+}

@@ -28,7 +28,7 @@ type session struct {
 
 // run hands the job to the interpreter and returns when END is out.
 func (s *session) run(info wire.JobInfo) error {
-	line, err := s.prepare(info)
+	line, err := s.prepare(jobFolder, info)
 	if err != nil {
 		return err
 	}
@@ -61,10 +61,10 @@ func (s *session) run(info wire.JobInfo) error {
 	return s.out.sendJSON(wire.End, report)
 }
 
-// prepare puts the job's files and the trace memory in place and returns the
-// line that starts the program.
-func (s *session) prepare(info wire.JobInfo) ([]byte, error) {
-	if err := writeFiles(jobFolder, info.Files); err != nil {
+// prepare puts the job's files below folder, makes the trace memory, and returns
+// the line that starts the program.
+func (s *session) prepare(folder string, info wire.JobInfo) ([]byte, error) {
+	if err := writeFiles(folder, info.Files); err != nil {
 		return nil, err
 	}
 	size, err := s.python.memory.size(info.TraceBytes)
@@ -137,8 +137,7 @@ func (s *session) watch(info wire.JobInfo, start time.Time, past <-chan string) 
 		case <-look.C:
 			// A program that has closed its output may go on for long. An error shows at the end.
 			_ = s.out.flush()
-			s.meter.sample()
-			left := limit - s.meter.cpu()
+			left := limit - s.meter.look()
 			if left < 0 {
 				kill(wire.KilledCPU)
 			}
