@@ -39,33 +39,43 @@ int64_t processor_ns(void) {
     return nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* Return the time in ticks: the processor's counter where it is steady, as it
- * takes a third of a system clock's time, else nanoseconds. */
-uint64_t ticks(const Recorder *r) {
+static uint64_t count_ticks(bool steady) {
 #if defined(__x86_64__)
-    if (r->has_ticks) {
+    if (steady) {
         return __rdtsc();
     }
 #endif
-    (void)r;
+    (void)steady;
     return (uint64_t)nanoseconds(CLOCK_MONOTONIC);
 }
 
-/* Find out how long a tick takes: half a millisecond suffices for a microsecond in some ten. */
-static void measure_ticks(Recorder *r) {
-    r->has_ticks = false;
+/* Return the time in ticks: the processor's counter where it is steady, as it
+ * takes a third of a system clock's time, else nanoseconds. */
+uint64_t ticks(const Recorder *r) {
+    return count_ticks(r->has_ticks);
+}
+
+/* What a tick is. It does not change once the library is loaded. */
+static struct {
+    uint64_t per_second, scale; /* as in Recorder */
+    bool steady;
+} tick;
+
+/* Find out how long a tick takes: half a millisecond suffices for a microsecond in some ten. It is
+ * done when the library is loaded, before there is a job that would wait for it. */
+__attribute__((constructor)) static void measure_ticks(void) {
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0;
-    r->has_ticks = __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1 << 8;
+    tick.steady = __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1 << 8;
 #endif
     int64_t start = nanoseconds(CLOCK_MONOTONIC), now;
-    uint64_t first = ticks(r);
+    uint64_t first = count_ticks(tick.steady);
     do {
         now = nanoseconds(CLOCK_MONOTONIC);
     } while (now - start < 500000);
-    uint64_t passed = ticks(r) - first;
-    r->ticks_per_second = (uint64_t)((double)passed * 1e9 / (double)(now - start));
-    r->tick_scale = (uint64_t)((double)(now - start) / 1000.0 / (double)(passed > 0 ? passed : 1) * 4294967296.0);
+    uint64_t passed = count_ticks(tick.steady) - first;
+    tick.per_second = (uint64_t)((double)passed * 1e9 / (double)(now - start));
+    tick.scale = (uint64_t)((double)(now - start) / 1000.0 / (double)(passed > 0 ? passed : 1) * 4294967296.0);
 }
 
 /* Start a segment of the ring, with the number of its first event. */
@@ -102,7 +112,9 @@ static void ring_open(Recorder *r) {
 /* Prepare for a budget of events. */
 void events_open(Recorder *r, uint64_t budget) {
     Area *area = &r->area[AREA_EVENTS];
-    measure_ticks(r);
+    r->has_ticks = tick.steady;
+    r->ticks_per_second = tick.per_second;
+    r->tick_scale = tick.scale;
     r->until_time = 1;
     r->room = budget;
     r->wants_events = budget > 0;
@@ -227,11 +239,13 @@ static bool time_is_up(Recorder *r, uint64_t now) {
 }
 
 /* Have the pages of the next part of the area made at once: one by one, at the
- * first write to each, they would take several times as long. */
+ * first write to each, they would take several times as long. The first part is
+ * small: most programs do not fill it, and would wait for the pages of a large one. */
 static void populate(Recorder *r) {
-    enum { PART = 256 << 10, PAGE = 4096 };
+    enum { FIRST = 16 << 10, PART = 256 << 10, PAGE = 4096 };
     uintptr_t from = (uintptr_t)r->event_at & ~(uintptr_t)(PAGE - 1);
-    size_t size = (size_t)Py_MIN((size_t)PART, (size_t)(r->event_end - r->event_at));
+    size_t part = r->populated == NULL ? FIRST : PART;
+    size_t size = Py_MIN(part, (size_t)(r->event_end - r->event_at));
     r->populated = r->event_at + size;
     if (r->room > 0 && size >= PAGE) {
         (void)madvise((void *)from, size & ~(size_t)(PAGE - 1), MADV_POPULATE_WRITE); /* only saves time */
