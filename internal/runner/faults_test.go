@@ -94,7 +94,7 @@ func TestAnEngineThatHangsIsAFault(t *testing.T) {
 	t.Run("run", func(t *testing.T) {
 		t.Parallel()
 		f := setup(t)
-		f.create(func(j *job.Job) { j.Limits.WallMS = 100 })
+		f.create(func(j *job.Job) { j.Limits.WallMS = 5000 }) // in which the run begins, on a busy machine too
 		f.cfg.RunGrace = time.Millisecond
 		f.wantFault(f.await(f.running(t.Context(), delivery())), queue.ClassEngine, ledger.StateQueued)
 	})
@@ -137,7 +137,7 @@ func TestResultsThatCannotBeStoredAreRetried(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.create(nil)
-	f.cfg.StoreTimeout = 100 * time.Millisecond
+	f.cfg.StoreTimeout = 3 * time.Second // also for giving the job back, which succeeds
 	f.store = failingFinish{f.ledger}
 	_, err := f.runner().Handle(t.Context(), delivery())
 	f.wantFault(err, queue.ClassStore, ledger.StateQueued)

@@ -21,13 +21,14 @@ import (
 	"github.com/execra/tracefleet/internal/runner"
 	"github.com/execra/tracefleet/internal/sandbox"
 	"github.com/execra/tracefleet/internal/sandbox/fake"
+	"github.com/execra/tracefleet/internal/trace"
 	"github.com/execra/tracefleet/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testTimeout bounds every wait of a test.
-const testTimeout = 20 * time.Second
+const testTimeout = time.Minute
 
 // fixture is a worker's inside: a real ledger on a real Redis, and a scripted sandbox.
 type fixture struct {
@@ -162,8 +163,8 @@ func TestHandleStoresAWholeResult(t *testing.T) {
 	want := job.Result{
 		Schema: job.ResultSchema, ID: "job-1", Status: job.StatusExitNonzero, Headline: "Exited with status 3.", Returncode: &code,
 		LimitsHit: []job.LimitName{job.HitMemory}, Stdout: "1\n2\n3\n", Stderr: "\ufffd!\n", StdoutBytes: 6, StderrBytes: 3,
-		Encoding: job.EncodingUTF8Lossy,
-		Usage:    job.Usage{WallMS: 15, CPUMS: 12, MaxMemoryBytes: 9 << 20, MaxProcesses: 2}, Limits: j.Limits,
+		Encoding: job.EncodingUTF8Lossy, Effects: []trace.Effect{},
+		Usage: job.Usage{WallMS: 15, CPUMS: 12, MaxMemoryBytes: 9 << 20, MaxProcesses: 2}, Limits: j.Limits,
 		Runtime: job.Runtime{Language: "python", Version: "3.13.0", Image: "sha256:fake", Engine: "fake", OCIRuntime: "fake"},
 		Worker:  "w-1", Attempt: 1, EnqueuedAt: f.entry().CreatedAt, StartedAt: &at,
 	}

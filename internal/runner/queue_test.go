@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"go.uber.org/zap/zaptest"
 
@@ -56,7 +55,7 @@ func TestThroughTheQueue(t *testing.T) {
 			want[j.ID] = status
 		}
 	}
-	waiting, cancel := context.WithTimeout(ctx, testTimeout+10*time.Second)
+	waiting, cancel := context.WithTimeout(ctx, 2*testTimeout)
 	defer cancel()
 	retried := 0
 	for id, status := range want {

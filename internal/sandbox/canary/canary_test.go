@@ -137,7 +137,7 @@ func TestGuardLetsNothingThrough(t *testing.T) {
 	t.Parallel()
 	bad := good()
 	bad.PID1Open = true
-	g, _ := guard(t, Config{LookTimeout: 50 * time.Millisecond}, good(), bad, good())
+	g, _ := guard(t, Config{LookTimeout: 5 * time.Second}, good(), bad, good())
 	launch := func() error {
 		s, err := g.Launch(t.Context(), job.DefaultLimits())
 		if err == nil {
