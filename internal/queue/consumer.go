@@ -61,6 +61,7 @@ type Consumer struct {
 	handler Handler
 	log     *zap.Logger
 	slots   *slots
+	reports *reports
 	on      remedies
 	hurry   chan struct{}
 	once    sync.Once
@@ -81,7 +82,7 @@ func NewConsumer(rdb redis.UniversalClient, cfg Config, handler Handler, log *za
 		log = zap.NewNop()
 	}
 	return &Consumer{
-		rdb: rdb, cfg: cfg, handler: handler, log: log, slots: newSlots(cfg.Concurrency, cfg.Unavailable, cfg.Metrics),
+		rdb: rdb, cfg: cfg, handler: handler, log: log, slots: newSlots(cfg.Concurrency, cfg.Unavailable, cfg.Metrics), reports: newReports(rdb),
 		on: remedies{uncancel: true, backOff: true, wake: true, forward: true, scout: true}, hurry: make(chan struct{}),
 	}, nil
 }
@@ -100,7 +101,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	sleeper := &sleeper{rdb: c.rdb, queues: weights, stop: stop}
 	defer sleeper.close()
 	client.AddHook(&hook{
-		on: c.on, slots: c.slots, stop: stop, metrics: c.cfg.Metrics,
+		on: c.on, slots: c.slots, reports: c.reports, stop: stop, metrics: c.cfg.Metrics,
 		scout: newScout(c.rdb, weights, sleeper, c.on, c.cfg.Metrics), due: newDue(c.rdb, weights),
 	})
 	handlers, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -127,7 +128,8 @@ func (c *Consumer) serverConfig(weights map[string]int) asynq.Config {
 		interval = slowCheckInterval
 	}
 	return asynq.Config{
-		Concurrency: c.cfg.Concurrency, Queues: weights, TaskCheckInterval: interval, DelayedTaskCheckInterval: forwardEvery,
+		// The weights are for the hook, which chooses; asynq would write a list of a hundred names for each task.
+		Concurrency: c.cfg.Concurrency, Queues: weights, StrictPriority: true, TaskCheckInterval: interval, DelayedTaskCheckInterval: forwardEvery,
 		RetryDelayFunc: retryDelay, IsFailure: isFailure, ShutdownTimeout: abortAfter,
 		Logger: asynqLogger{c.log}, LogLevel: asynq.InfoLevel,
 	}
@@ -190,9 +192,7 @@ func (c *Consumer) drain(ctx context.Context, interrupt context.CancelCauseFunc)
 // process handles one task. ctx is asynq's, which ends when asynq loses interest; the handler gets one
 // that does not, because it has to end its job in good order in any case.
 func (c *Consumer) process(ctx, handlers context.Context, stop <-chan struct{}, t *asynq.Task) error {
-	waiting, cancel := context.WithTimeout(ctx, slotWait)
-	defer cancel()
-	if !c.slots.acquire(waiting) {
+	if !c.slots.acquire(ctx, slotWait) {
 		c.cfg.Metrics.faults.WithLabelValues(ClassBusy.label()).Inc()
 		return newTaskError(errors.New("no slot is free"), ClassBusy, false)
 	}
@@ -217,7 +217,7 @@ func (c *Consumer) process(ctx, handlers context.Context, stop <-chan struct{}, 
 		}
 		return c.failed(d, err)
 	}
-	c.report(t, d, report)
+	c.report(d, report)
 	c.cfg.Metrics.ended.WithLabelValues(outcomeAcknowledged).Inc()
 	return nil
 }
@@ -268,13 +268,12 @@ func (c *Consumer) failed(d Delivery, err error) error {
 	return newTaskError(err, class, final)
 }
 
-// report stores what asynqmon shows. The result itself is in the ledger, so a failure here loses nothing.
-func (c *Consumer) report(t *asynq.Task, d Delivery, r Report) {
+// report keeps what asynqmon shows for the acknowledgement. The result itself is in the ledger, so a failure here loses nothing.
+func (c *Consumer) report(d Delivery, r Report) {
 	doc, err := r.encode()
-	if err == nil {
-		_, err = t.ResultWriter().Write(doc)
-	}
 	if err != nil {
 		c.log.Debug("show the result in asynq", zap.String("job_id", d.Envelope.ID), zap.Error(err))
+		return
 	}
+	c.reports.put(d.Envelope.ID, doc)
 }

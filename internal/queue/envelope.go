@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -71,7 +70,7 @@ func DecodeEnvelope(payload []byte) (Envelope, error) {
 	if err := dec.Decode(&e); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	if _, err := dec.Token(); err != io.EOF {
+	if len(bytes.TrimSpace(payload[dec.InputOffset():])) > 0 {
 		return e, fmt.Errorf("%w: more than one document", ErrCorrupt)
 	}
 	switch {

@@ -31,20 +31,23 @@ type remedies struct {
 //   - asynq repeats a failed acknowledgement with a context that it canceled before. The hook lets scripts run all the same.
 //   - asynq asks again at once when a dequeue is answered with an error. The hook pauses first.
 //   - asynq polls. The hook makes it wait, when all queues are empty, for somebody to submit.
-//   - asynq asks empty queues, one by one. The hook knows them and answers itself.
+//   - asynq asks empty queues, one by one. The hook knows them, and turns the first question of a round to a queue that has tasks.
 //   - asynq's forwarder asks every queue every second. The hook lets it ask where something is due.
 //   - asynq's slots are not ours. While none of ours is free, the hook says that the queues are empty.
+//   - asynq stores a result by a command of its own. The hook sends it with the acknowledgement.
 type hook struct {
 	on      remedies
 	scout   *scout
 	slots   *slots
+	reports *reports
 	stop    <-chan struct{}
 	metrics *Metrics
 	due     *due
 
-	// These belong to asynq's one fetching goroutine.
-	misses int
-	pause  time.Duration
+	// These belong to asynq's one fetching goroutine. answered is how many questions of the round that is under way are
+	// answered already.
+	answered int
+	pause    time.Duration
 }
 
 var _ redis.Hook = (*hook)(nil)
@@ -70,6 +73,8 @@ func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			ctx, cancel := detach.Context(ctx, rescueTimeout)
 			defer cancel()
 			return next(ctx, cmd)
+		case isComplete(cmd):
+			return h.reports.send(ctx, cmd, next)
 		case h.on.forward:
 			if key, ok := forwardSource(cmd); ok && !h.due.in(ctx, key) && nothing(cmd) {
 				return nil
@@ -79,32 +84,37 @@ func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// dequeue asks one queue, or answers for it. asynq asks them in turn until one is not empty.
+// dequeue asks the queues in the place of the one that asynq has in mind, until one has a task. asynq goes
+// through its list, which always has the same order; so what it asks after an answer that all are empty is of the same round.
 func (h *hook) dequeue(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-	if h.misses == 0 && !h.begin(ctx) {
+	if h.answered > 0 {
+		h.answered--
 		return empty(cmd)
 	}
-	name := pendingOf(cmd)
-	err := error(redis.Nil)
-	if h.scout.worth(name) {
-		err = next(ctx, cmd)
-	} else {
-		_ = empty(cmd)
+	if h.begin(ctx) {
+		for q := range h.scout.queues() {
+			q.address(cmd)
+			err := next(ctx, cmd)
+			if !errors.Is(err, redis.Nil) {
+				return h.taken(err)
+			}
+			h.scout.vain(q)
+		}
+		h.pause = 0
+		h.scout.end()
 	}
+	h.answered = len(h.scout.all) - 1
+	return empty(cmd)
+}
+
+// taken notes that a dequeue was answered with a task, or with an error.
+func (h *hook) taken(err error) error {
 	switch {
 	case err == nil:
-		h.misses, h.pause = 0, 0
-	case errors.Is(err, redis.Nil):
 		h.pause = 0
-		h.scout.vain(name)
-		if h.misses++; h.misses >= len(h.scout.names) {
-			h.misses = 0
-			h.scout.end()
-		}
 	case redis.HasErrorPrefix(err, "NOSCRIPT"):
 		// The client sends the script itself next.
 	default:
-		h.misses = 0
 		h.metrics.refused.Inc()
 		if h.on.backOff {
 			h.rest()
@@ -158,10 +168,4 @@ func isDequeue(cmd redis.Cmder) bool {
 	}
 	key, _ := a[4].(string)
 	return strings.HasSuffix(key, ":paused")
-}
-
-// pendingOf is the name of the queue that a dequeue asks: its first key is asynq:{name}:pending.
-func pendingOf(cmd redis.Cmder) string {
-	key, _ := cmd.Args()[3].(string)
-	return strings.TrimSuffix(strings.TrimPrefix(key, "asynq:{"), "}:pending")
 }

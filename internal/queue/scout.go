@@ -2,6 +2,9 @@ package queue
 
 import (
 	"context"
+	"iter"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -9,44 +12,99 @@ import (
 
 // asynq asks its queues one after the other until one has a task, each with a script of its own. A fleet has
 // twelve, of which most are empty. So at the start of each round the hook finds out which ones are worth asking,
-// all in one round trip, and answers for the others itself. A worker that was woken knows it already: the token says where the task is.
+// all in one round trip, and asks these, in an order by chance and weight. A worker that was woken knows it already: the token
+// says where the task is.
 
 // scoutedFor is how long a worker that is busy goes by what it saw. A task in a queue that was empty
 // waits that much longer while other queues have some.
 const scoutedFor = 5 * time.Millisecond
 
+// shard is one asynq queue.
+type shard struct {
+	name   string
+	weight int
+	// keys and prefix are what asynq's dequeue script gets of it.
+	keys   [4]any
+	prefix any
+	// full is true when it had tasks when the scout looked last.
+	full bool
+}
+
+func newShard(name string, weight int) *shard {
+	prefix := "asynq:{" + name + "}:"
+	return &shard{
+		name: name, weight: weight, prefix: prefix + "t:",
+		keys: [4]any{prefix + "pending", prefix + "paused", prefix + "active", prefix + "lease"},
+	}
+}
+
+// address turns a dequeue to the queue: EVALSHA sha 4 …:pending …:paused …:active …:lease expiry prefix.
+func (q *shard) address(cmd redis.Cmder) {
+	args := cmd.Args()
+	copy(args[3:7], q.keys[:])
+	args[8] = q.prefix
+}
+
 // scout knows which queues to ask. It belongs to asynq's one fetching goroutine.
 type scout struct {
 	rdb     redis.UniversalClient
-	names   []string
+	all     []*shard
 	sleeper *sleeper
 	metrics *Metrics
 	on      remedies
 
-	// full holds the queues that had tasks at the time at; nil means that this is not known, and all are asked.
-	full map[string]bool
-	at   time.Time
+	// known is true when the queues were looked at, at the time at; otherwise all are asked.
+	known bool
+	at    time.Time
 	// fresh is true when all queues were looked at for this round, barren when the last such round found nothing to take.
 	fresh, barren bool
 }
 
 func newScout(rdb redis.UniversalClient, weights map[string]int, s *sleeper, on remedies, m *Metrics) *scout {
-	names := make([]string, 0, len(weights))
-	for name := range weights {
-		names = append(names, name)
+	all := make([]*shard, 0, len(weights))
+	for name, weight := range weights {
+		all = append(all, newShard(name, weight))
 	}
-	return &scout{rdb: rdb, names: names, sleeper: s, on: on, metrics: m}
+	return &scout{rdb: rdb, all: all, sleeper: s, on: on, metrics: m}
+}
+
+// queues yields those that are worth asking: each time one of those that are left, by chance and weight.
+func (s *scout) queues() iter.Seq[*shard] {
+	return func(yield func(*shard) bool) {
+		left, total := make([]*shard, 0, len(s.all)), 0
+		for _, q := range s.all {
+			if q.full || !s.known {
+				left, total = append(left, q), total+q.weight
+			}
+		}
+		for len(left) > 0 {
+			at, i := rand.IntN(total), 0
+			for ; at >= left[i].weight; i++ {
+				at -= left[i].weight
+			}
+			q := left[i]
+			if !yield(q) {
+				return
+			}
+			left, total = slices.Delete(left, i, i+1), total-q.weight
+		}
+	}
+}
+
+// anyFull tells whether a queue is known to have had tasks.
+func (s *scout) anyFull() bool {
+	return s.known && slices.ContainsFunc(s.all, func(q *shard) bool { return q.full })
 }
 
 // begin starts a round. It waits for somebody to submit, for at most pollEvery, when there is nothing to do.
 func (s *scout) begin(ctx context.Context) {
-	if len(s.full) > 0 && time.Since(s.at) < scoutedFor {
+	if s.anyFull() && time.Since(s.at) < scoutedFor {
 		s.fresh = false
 		return
 	}
 	if !s.barren {
 		s.look(ctx)
-		if s.full == nil || len(s.full) > 0 {
+		if !s.known || s.anyFull() {
 			return
 		}
 	}
@@ -60,7 +118,10 @@ func (s *scout) begin(ctx context.Context) {
 		s.metrics.woken.Inc()
 	}
 	if where != "" {
-		s.full, s.at, s.fresh = map[string]bool{where: true}, time.Now(), false
+		for _, q := range s.all {
+			q.full = q.name == where
+		}
+		s.known, s.at, s.fresh = true, time.Now(), false
 		return
 	}
 	s.look(ctx)
@@ -68,33 +129,28 @@ func (s *scout) begin(ctx context.Context) {
 
 // look looks at all queues.
 func (s *scout) look(ctx context.Context) {
-	s.full, s.at, s.fresh = nil, time.Now(), true
+	s.known, s.at, s.fresh = false, time.Now(), true
 	if !s.on.scout {
 		return
 	}
-	lengths := make([]*redis.IntCmd, len(s.names))
+	lengths := make([]*redis.IntCmd, len(s.all))
 	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for i, name := range s.names {
-			lengths[i] = pipe.LLen(ctx, "asynq:{"+name+"}:pending")
+		for i, q := range s.all {
+			lengths[i] = pipe.LLen(ctx, "asynq:{"+q.name+"}:pending")
 		}
 		return nil
 	})
 	if err != nil {
 		return // Whoever asks gets the error.
 	}
-	s.full = make(map[string]bool)
-	for i, name := range s.names {
-		if lengths[i].Val() > 0 {
-			s.full[name] = true
-		}
+	s.known = true
+	for i, q := range s.all {
+		q.full = lengths[i].Val() > 0
 	}
 }
 
-// worth tells whether the queue called name is to be asked.
-func (s *scout) worth(name string) bool { return s.full == nil || s.full[name] }
-
 // vain notes that a queue had nothing.
-func (s *scout) vain(name string) { delete(s.full, name) }
+func (s *scout) vain(q *shard) { q.full = false }
 
 // end ends a round in which no queue had anything. A paused queue has tasks and hands out none.
 func (s *scout) end() { s.barren = s.fresh }

@@ -24,15 +24,24 @@ func newSlots(n int, lost func() int, m *Metrics) *slots {
 
 func (s *slots) free() bool { return len(s.tokens)+s.lost() < cap(s.tokens) }
 
-// acquire takes a slot. It waits for one until ctx ends.
-func (s *slots) acquire(ctx context.Context) bool {
+// acquire takes a slot. It waits for one for at most d, and until ctx ends.
+func (s *slots) acquire(ctx context.Context, d time.Duration) bool {
 	select {
 	case s.tokens <- struct{}{}:
 		s.used.Inc()
 		return true
-	case <-ctx.Done():
-		return false
+	default:
 	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case s.tokens <- struct{}{}:
+		s.used.Inc()
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 func (s *slots) release() {
