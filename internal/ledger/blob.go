@@ -21,6 +21,10 @@ const maxInputBytes = job.MaxDocumentBytes + job.MaxDocumentBytes/64
 // worse than with the default of 8 MiB.
 const zstdWindowBytes = 1 << 20
 
+// plainBytes is up to which size a document is stored as it is: compressing saves half of it then, and takes longer than everything
+// else that is done to store it. It begins with a brace, and what zstd makes does not.
+const plainBytes = 1280
+
 // codec compresses documents. It is safe for concurrent use. It starts no goroutine and holds nothing but memory, so
 // it needs no end: closing a decoder while another call decodes is not safe.
 type codec struct {
@@ -65,13 +69,33 @@ func (c *codec) encodeInput(j job.Job) (blob []byte, size int64, err error) {
 	if len(doc) > job.MaxDocumentBytes {
 		return nil, 0, &TooLargeError{What: "input", Bytes: int64(len(doc)), MaxBytes: job.MaxDocumentBytes}
 	}
-	return c.enc.EncodeAll(doc, nil), int64(len(doc)), nil
+	return c.compress(doc), int64(len(doc)), nil
+}
+
+// compress makes what is stored of a document.
+func (c *codec) compress(doc []byte) []byte {
+	if len(doc) <= plainBytes {
+		return doc
+	}
+	return c.enc.EncodeAll(doc, nil)
+}
+
+// expand is the inverse of compress. by has the bound on what it returns.
+func expand(by *zstd.Decoder, blob []byte) ([]byte, error) {
+	if len(blob) <= plainBytes && bytes.HasPrefix(blob, []byte("{")) {
+		return blob, nil
+	}
+	doc, err := by.DecodeAll(blob, nil)
+	if err != nil {
+		return nil, fmt.Errorf("zstd: %w", err)
+	}
+	return doc, nil
 }
 
 func (c *codec) decodeInput(blob []byte) (job.Job, error) {
-	doc, err := c.input.DecodeAll(blob, nil)
+	doc, err := expand(c.input, blob)
 	if err != nil {
-		return job.Job{}, corrupt("input: zstd: %w", err)
+		return job.Job{}, corrupt("input: %w", err)
 	}
 	j, err := job.Decode(bytes.NewReader(doc), job.MaxLimits())
 	if err != nil {
@@ -101,7 +125,7 @@ func (c *codec) pack(r job.Result, keep int64) (raw, stored int64, blob []byte, 
 		if err != nil {
 			return 0, 0, nil, err
 		}
-		blob = c.enc.EncodeAll(doc, nil)
+		blob = c.compress(doc)
 		return int64(len(doc)), int64(len(blob)), blob, nil
 	}
 	enc, err := c.streaming()
@@ -159,9 +183,9 @@ func (h *head) Write(p []byte) (int, error) {
 }
 
 func (c *codec) decodeResult(blob []byte) (job.Result, error) {
-	doc, err := c.result.DecodeAll(blob, nil)
+	doc, err := expand(c.result, blob)
 	if err != nil {
-		return job.Result{}, corrupt("result: zstd: %w", err)
+		return job.Result{}, corrupt("result: %w", err)
 	}
 	r, err := job.DecodeResult(doc)
 	if err != nil {

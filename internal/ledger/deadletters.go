@@ -342,12 +342,13 @@ func (l *Ledger) NextDeadLetters(ctx context.Context, cursor uint64, count int64
 		return nil, 0, fmt.Errorf("walk through the dead letters: %w", err)
 	}
 	cmds := make([]*redis.SliceCmd, 0, len(pairs)/2)
-	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	if err := l.pipelined(ctx, func(pipe redis.Pipeliner) {
 		for i := 0; i < len(pairs); i += 2 {
 			cmds = append(cmds, pipe.HMGet(ctx, entryKey(pairs[i]), entryFields...))
 		}
-		return nil
-	})
+	}); err != nil {
+		return nil, 0, fmt.Errorf("walk through the dead letters: %w", err)
+	}
 	for i, cmd := range cmds {
 		id := pairs[2*i]
 		values, err := cmd.Result()
@@ -371,12 +372,13 @@ func (l *Ledger) entries(ctx context.Context, ids []string) ([]Entry, error) {
 		return nil, nil
 	}
 	cmds := make([]*redis.SliceCmd, len(ids))
-	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	if err := l.pipelined(ctx, func(pipe redis.Pipeliner) {
 		for i, id := range ids {
 			cmds[i] = pipe.HMGet(ctx, entryKey(id), entryFields...)
 		}
-		return nil
-	})
+	}); err != nil {
+		return nil, err
+	}
 	entries := make([]Entry, 0, len(ids))
 	for i, id := range ids {
 		r, err := cmds[i].Result()

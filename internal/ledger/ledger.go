@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,12 +164,13 @@ func (l *Ledger) History(ctx context.Context, id string) ([]Attempt, error) {
 	}
 	var lines *redis.StringSliceCmd
 	var values *redis.SliceCmd
-	_, err := l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	if err := l.pipelined(ctx, func(pipe redis.Pipeliner) {
 		lines = pipe.LRange(ctx, historyKey(id), -maxHistory, -1)
 		values = pipe.HMGet(ctx, entryKey(id), entryFields...)
-		return nil
-	})
-	if err != nil {
+	}); err != nil {
+		return nil, reply("history", id, err)
+	}
+	if err := cmp.Or(lines.Err(), values.Err()); err != nil {
 		return nil, reply("history", id, err)
 	}
 	attempts := make([]Attempt, 0, len(lines.Val())+1)
@@ -219,6 +221,20 @@ func parseAttempt(line string) (Attempt, error) {
 	return Attempt{
 		Fence: n[0], Start: time.UnixMilli(n[1]).UTC(), End: time.UnixMilli(n[2]).UTC(), Worker: f[3], Class: f[4],
 	}, nil
+}
+
+// pipelined runs commands in one round trip. Each command knows its own error, but not that nothing could be sent at all:
+// that is the error returned.
+func (l *Ledger) pipelined(ctx context.Context, add func(pipe redis.Pipeliner)) error {
+	_, err := l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		add(pipe)
+		return nil
+	})
+	var answer redis.Error
+	if errors.As(err, &answer) {
+		return nil
+	}
+	return err
 }
 
 func entryKey(id string) string   { return "tf:{" + id + "}" }

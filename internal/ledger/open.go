@@ -53,13 +53,13 @@ func (l *Ledger) Overdue(ctx context.Context, limit int) ([]Open, error) {
 		ids, _ = rest[0].([]any)
 	}
 	entries := make([]*redis.SliceCmd, len(ids))
-	// A pipeline may fail as a whole or in parts; each command knows its own error.
-	_, _ = l.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	if err := l.pipelined(ctx, func(pipe redis.Pipeliner) {
 		for i := range ids {
 			entries[i] = pipe.HMGet(ctx, entryKey(text(ids, i)), entryFields...)
 		}
-		return nil
-	})
+	}); err != nil {
+		return nil, reply("look at", "open jobs", err)
+	}
 	var open []Open
 	var failed error
 	for i := range ids {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/redistest"
 )
 
 // allDue makes every open job due now.
@@ -126,4 +127,21 @@ func TestOverdueIsBounded(t *testing.T) {
 			t.Errorf("saw %d jobs, want 10", seen)
 		}
 	})
+}
+
+// A Redis that is away is not taken for one that has nothing.
+func TestNothingIsConcludedFromSilence(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	l := newLedger(t, server.Client(), Config{})
+	bury(t, l, testJob("a"), "engine")
+	server.Kill()
+	for name, ask := range map[string]func() error{
+		"history": func() error { _, err := l.History(t.Context(), "a"); return err },
+		"entries": func() error { _, err := l.entries(t.Context(), []string{"a"}); return err },
+	} {
+		if err := ask(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
 }
