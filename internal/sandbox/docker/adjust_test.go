@@ -39,6 +39,7 @@ func TestAdjust(t *testing.T) {
 			t.Parallel()
 			b := start(t, e, job.DefaultLimits())
 			j := program(tt.source)
+			j.Limits.WallMS = patience.Milliseconds()
 			tt.change(&j.Limits)
 			if err := b.Adjust(context.Background(), j.Limits); err != nil {
 				t.Fatalf("Adjust: %v", err)
@@ -128,7 +129,7 @@ func TestDone(t *testing.T) {
 	}
 	select {
 	case <-b.Done():
-	case <-time.After(10 * time.Second):
-		t.Error("not told of the container's end within 10 seconds")
+	case <-time.After(patience):
+		t.Errorf("not told of the container's end within %v", patience)
 	}
 }

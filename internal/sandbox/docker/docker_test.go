@@ -86,17 +86,28 @@ func TestOpenReportsFacts(t *testing.T) {
 // supervisor ends it and hands over what there is.
 func TestCancelKeepsTheTrace(t *testing.T) {
 	t.Parallel()
-	b := start(t, open(t, nil), job.DefaultLimits())
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	out, err := b.Run(ctx, program("import time\nprint('before', flush=True)\ntime.sleep(60)\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !out.Interrupted || out.End == nil || out.End.Killed != wire.KilledHangup {
-		t.Errorf("got interrupted %v, end %+v; want a report of the hangup", out.Interrupted, out.End)
-	}
-	if string(out.Stdout.Data) != "before\n" || len(out.Memory[wire.AreaEvents]) == 0 {
-		t.Errorf("got stdout %q and %d bytes of events, want both kept", out.Stdout.Data, len(out.Memory[wire.AreaEvents]))
+	e := open(t, nil)
+	j := program("import time\nprint('before', flush=True)\ntime.sleep(3600)\n")
+	j.Limits.WallMS = patience.Milliseconds()
+	// A supervisor has little time to hand over the trace: one that waits for a processor is killed. Then it is tried again.
+	for wait := time.Second; ; wait *= 2 {
+		b := start(t, e, j.Limits)
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		out, err := b.Run(ctx, j)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !out.Interrupted {
+			t.Fatalf("got interrupted %v, end %+v; want it interrupted", out.Interrupted, out.End)
+		}
+		handedOver := out.End != nil && out.End.Killed == wire.KilledHangup
+		if handedOver && string(out.Stdout.Data) == "before\n" && len(out.Memory[wire.AreaEvents]) > 0 {
+			return
+		}
+		if wait > patience/4 {
+			t.Fatalf("got end %+v, stdout %q and %d bytes of events, want a report of the hangup, and both kept",
+				out.End, out.Stdout.Data, len(out.Memory[wire.AreaEvents]))
+		}
 	}
 }

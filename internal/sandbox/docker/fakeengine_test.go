@@ -140,9 +140,9 @@ func (f *fakeEngine) count() int {
 }
 
 // brief makes bounds short, for tests in which the engine hangs. They still are
-// long enough for one that does not, on a machine that runs other tests.
+// long enough for one that does not, on a machine that stands still for a while.
 func brief(c *Config) {
-	const short = time.Second
+	const short = 3 * time.Second
 	c.CallTimeout, c.StartTimeout, c.ReadyTimeout, c.KillTimeout, c.RemoveTimeout = short, short, short, short, short
 }
 

@@ -37,13 +37,14 @@ func TestEveryRequestHasADeadline(t *testing.T) {
 			f.pid1 = waiting
 			e := f.open(brief)
 			f.hang(op)
-			start := time.Now()
-			s, err := e.Launch(context.Background(), job.DefaultLimits())
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			s, err := e.Launch(ctx, job.DefaultLimits())
 			if err == nil {
 				t.Fatalf("got %v, want an error", s)
 			}
-			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("took %v, want the bounds of the configuration", took)
+			if ctx.Err() != nil {
+				t.Errorf("took %v and more, want the bounds of the configuration", patience)
 			}
 			if !strings.Contains(err.Error(), string(op)) {
 				t.Errorf("got %v, want %q named", err, op)
@@ -143,10 +144,13 @@ func TestEngineAway(t *testing.T) {
 	}
 }
 
+// patience bounds what must happen in the end, also on a machine that is busy with other things.
+const patience = 2 * time.Minute
+
 // eventually polls until check returns "".
 func eventually(t *testing.T, check func() string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

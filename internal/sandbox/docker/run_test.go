@@ -112,16 +112,14 @@ func TestHostileFrames(t *testing.T) {
 // lives on is not waited for.
 func TestNonsenseIsKilledAtOnce(t *testing.T) {
 	t.Parallel()
-	start := time.Now()
-	out, err := runFake(t, context.Background(), program(""), func(c *fakeContainer, _ wire.JobInfo) int {
+	j := program("")
+	j.Limits.WallMS = job.MaxLimits().WallMS
+	out, err := runFake(t, context.Background(), j, func(c *fakeContainer, _ wire.JobInfo) int {
 		c.send([]byte("garbage"))
 		return c.untilKilled()
 	})
-	if err != nil || out.Invalid == "" {
-		t.Errorf("got invalid %q, error %v; want an invalid outcome", out.Invalid, err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("took %v, want it killed at once", took)
+	if err != nil || out.Invalid == "" || out.DeadlineHit {
+		t.Errorf("got invalid %q, deadline hit %v, error %v; want an invalid outcome, before the deadline", out.Invalid, out.DeadlineHit, err)
 	}
 }
 
@@ -176,7 +174,7 @@ func TestWorkerDeadline(t *testing.T) {
 	if !out.DeadlineHit || out.End != nil || out.Invalid != "" || string(out.Stdout.Data) != "so far" {
 		t.Errorf("got %+v, want the deadline hit and what came before it", out)
 	}
-	if out.Wall < j.Limits.Wall()+deadlineSlack || out.Wall > j.Limits.Wall()+deadlineSlack+5*time.Second {
+	if out.Wall < j.Limits.Wall()+deadlineSlack {
 		t.Errorf("got wall %v, want half a second more than %v", out.Wall, j.Limits.Wall())
 	}
 }
@@ -186,7 +184,7 @@ func TestWorkerDeadline(t *testing.T) {
 func TestReportOfDeadProgramMayTakeItsTime(t *testing.T) {
 	t.Parallel()
 	j := program("")
-	j.Limits.WallMS = 100
+	j.Limits.WallMS = 3000 // in which a busy machine sees that the trace has begun
 	out, err := runFake(t, context.Background(), j, func(c *fakeContainer, _ wire.JobInfo) int {
 		c.send(frame(wire.Trace, "\x00ab"))
 		select {
@@ -396,8 +394,13 @@ func TestAnswersWhileEngineHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeEngine(t)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
 			f.pid1 = supervised(func(c *fakeContainer, _ wire.JobInfo) int {
 				c.send(frame(wire.Stdout, "so far"))
+				if cancelled {
+					cancel()
+				}
 				return c.untilKilled()
 			})
 			f.hang(opKill)
@@ -405,12 +408,8 @@ func TestAnswersWhileEngineHangs(t *testing.T) {
 			e := f.open(brief)
 			b := launchFake(t, e)
 			f.hang(opInspect)
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
 			j := program("")
-			if cancelled {
-				time.AfterFunc(100*time.Millisecond, cancel)
-			} else {
+			if !cancelled {
 				j.Limits.WallMS = 100
 			}
 			out, err := b.Run(ctx, j)

@@ -65,7 +65,7 @@ func (p *program) hang(ctx context.Context, closed <-chan struct{}) (done bool, 
 	case <-closed:
 		return true, sandbox.ErrClosed
 	case <-wall.C:
-		p.killed("wall")
+		p.killed(wire.KilledWall)
 		return false, nil
 	}
 }
@@ -88,7 +88,7 @@ func (p *program) follow(name, arg string) error {
 		p.write(stream, strings.Repeat("x", n))
 	case "spin":
 		p.end.CPUMS = p.job.Limits.CPUMS
-		p.killed("cpu")
+		p.killed(wire.KilledCPU)
 	case "grow":
 		p.end.OOMKills, p.end.MaxMemoryBytes = 1, p.job.Limits.MemoryBytes
 		p.died(syscall.SIGKILL)
@@ -135,15 +135,15 @@ func (p *program) followText(name, arg string) error {
 
 // write writes to a stream, and kills the program when it passes the cap.
 func (p *program) write(stream, text string) {
-	s := &p.out.Stdout
+	s, over := &p.out.Stdout, wire.KilledStdout
 	if stream == "stderr" {
-		s = &p.out.Stderr
+		s, over = &p.out.Stderr, wire.KilledStderr
 	}
 	room := max(0, p.job.Limits.OutputBytes-int64(len(s.Data)))
 	s.Data = append(s.Data, text[:min(int64(len(text)), room)]...)
 	s.Total += int64(len(text))
 	if s.Total > p.job.Limits.OutputBytes {
-		p.killed(stream)
+		p.killed(over)
 	}
 }
 

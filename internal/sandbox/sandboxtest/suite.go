@@ -50,11 +50,13 @@ func Run(t *testing.T, newLauncher func(t *testing.T) sandbox.Launcher) {
 	}
 }
 
-// newJob is a complete job around one program, with the default limits.
+// newJob is a complete job around one program, with the default limits but for its time.
 func newJob(source string) job.Job {
+	limits := job.DefaultLimits()
+	limits.WallMS = patience.Milliseconds() // a program may wait long for a processor
 	return job.Job{
 		Language: job.LanguagePython, Entrypoint: "main.py", Files: map[string]string{"main.py": source},
-		Args: []string{}, Limits: job.DefaultLimits(), Queue: job.QueueDefault,
+		Args: []string{}, Limits: limits, Queue: job.QueueDefault,
 		Trace: job.TraceOptions{Mode: job.TraceFull, Values: true, Include: []string{"."}},
 	}
 }
