@@ -46,7 +46,7 @@ type settings struct {
 	Runtime string `placeholder:"NAME" help:"OCI runtime, by the engine's name for it, such as runc or runsc; the engine's default when left out."`
 	Digest  string `name:"image-digest" placeholder:"SHA256" help:"Refuse to start unless the sandbox image is this one, such as sha256:5f70…"`
 	Fleet   string `default:"tracefleet" placeholder:"NAME" help:"Marks this fleet's containers; workers that share an engine and belong together share it (${default})."`
-	Name    string `placeholder:"NAME" help:"Name of this worker, unique in its fleet; host name and process id when left out."`
+	Name    string `placeholder:"NAME" help:"Name of this worker, which no other in its fleet may have; host name and process id when left out."`
 
 	Concurrency int          `default:"0" placeholder:"N" help:"Jobs at the same time; the number of processors when left out."`
 	Warm        *int         `placeholder:"N" help:"Sandboxes kept ready before their job is known; as many as --concurrency when left out, 0 for none."`

@@ -49,6 +49,11 @@ func (*runCmd) Run(s *session) (err error) {
 	if err := server.check(s.ctx, log); err != nil {
 		return err
 	}
+	held := newHeldName(server.client, s.Fleet, s.workerName(), log)
+	if err := held.take(s.ctx); err != nil {
+		return err
+	}
+	defer held.drop(s.ctx)
 	metrics := ops.NewRegistry()
 	engine, err := s.openEngine(docker.NewMetrics(metrics), log)
 	if err != nil {
@@ -61,12 +66,13 @@ func (*runCmd) Run(s *session) (err error) {
 	if maxima, err = s.fitBudget(maxima, engine.Facts().MemoryBytes, log); err != nil {
 		return err
 	}
-	return s.work(parts{redis: server, engine: engine, maxima: maxima, metrics: metrics, log: log})
+	return s.work(parts{redis: server, name: held, engine: engine, maxima: maxima, metrics: metrics, log: log})
 }
 
 // parts are what the work is done with.
 type parts struct {
 	redis   *redisServer
+	name    *heldName
 	engine  *docker.Engine
 	maxima  job.Limits
 	metrics *prometheus.Registry
@@ -138,6 +144,7 @@ func (s *session) work(p parts) error {
 		reconciler.Run,
 		watch.run,
 		p.redis.run,
+		p.name.run,
 		func(ctx context.Context) error { return reap(ctx, p.engine, p.log) },
 	}
 	beside = append(beside, keepers...)
