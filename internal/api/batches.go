@@ -51,7 +51,7 @@ func batchOperations() []operation {
 			params: append(append([]param{id}, waitParams()...),
 				param{name: "limit", in: "query", kind: "integer", max: maxBatchJobs, doc: "How many items to list; 50 when left out."},
 				param{name: "from", in: "query", kind: "integer", doc: "The index of the first item to list."}),
-			answers: []reply{{status: 200, doc: "The batch.", body: BatchDocument{}}}, run: (*API).batch,
+			answers: []reply{{status: 200, doc: "The batch.", body: BatchDocument{}, headers: map[string]string{"Retry-After": docRetry, "Preference-Applied": docApplied}}}, run: (*API).batch,
 		},
 	}
 }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is a replica of the API over a real Redis, and a stand-in for the workers.
 type fixture struct {
-	t      *testing.T
+	t      testing.TB
 	redis  *redistest.Server
 	rdb    redis.UniversalClient
 	ledger *ledger.Ledger
@@ -42,7 +42,7 @@ type fixture struct {
 }
 
 // start starts a replica over a server. change may alter its configuration.
-func start(t *testing.T, server *redistest.Server, change func(*Config)) *fixture {
+func start(t testing.TB, server *redistest.Server, change func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, redis: server, rdb: server.Client()}
 	var err error
@@ -100,7 +100,7 @@ func setup(t *testing.T, change func(*Config)) *fixture {
 }
 
 // tokens makes a guard with one token of each role, and one for each tenant; it returns the tokens by name.
-func tokens(t *testing.T, f func() redis.UniversalClient) (*access.Guard, map[string]string) {
+func tokens(t testing.TB, f func() redis.UniversalClient) (*access.Guard, map[string]string) {
 	t.Helper()
 	all := map[string]string{}
 	var file strings.Builder
@@ -133,7 +133,7 @@ type answer struct {
 	body   string
 }
 
-func (a answer) json(t *testing.T, to any) {
+func (a answer) json(t testing.TB, to any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(a.body), to); err != nil {
 		t.Fatalf("answer %d is not JSON: %v\n%.300s", a.status, err, a.body)

@@ -89,9 +89,20 @@ func (o *operation) document(registry huma.Registry) *huma.Operation {
 		problems[http.StatusUnsupportedMediaType] = "The body has another media type."
 	}
 	for status, text := range problems {
-		op.Responses[strconv.Itoa(status)] = (&reply{status: status, doc: text, body: Problem{}}).document(registry)
+		op.Responses[strconv.Itoa(status)] = (&reply{status: status, doc: text, body: Problem{}, headers: problemHeaders(status)}).document(registry)
 	}
 	return op
+}
+
+// problemHeaders are the headers that come with a problem.
+func problemHeaders(status int) map[string]string {
+	switch status {
+	case http.StatusUnauthorized:
+		return map[string]string{"WWW-Authenticate": "Bearer."}
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusConflict:
+		return map[string]string{"Retry-After": "Seconds until it is worth asking again."}
+	}
+	return nil
 }
 
 func (p *param) document() *huma.Param {
@@ -115,8 +126,12 @@ func (p *param) document() *huma.Param {
 
 func (a *reply) document(registry huma.Registry) *huma.Response {
 	r := &huma.Response{Description: a.doc, Headers: map[string]*huma.Param{}}
-	for name, text := range a.headers {
-		r.Headers[name] = &huma.Param{Description: text, Schema: &huma.Schema{Type: "string"}}
+	for _, headers := range []map[string]string{a.headers, {
+		"X-Request-Id": "The id of the request in the server's log.", "traceparent": "The trace context of the request, when it had one.",
+	}} {
+		for name, text := range headers {
+			r.Headers[name] = &huma.Param{Description: text, Schema: &huma.Schema{Type: "string"}}
+		}
 	}
 	switch _, isProblem := a.body.(Problem); {
 	case isProblem:

@@ -69,10 +69,17 @@ func operations() []operation {
 	})
 }
 
+// The headers that several answers have.
+const (
+	docApplied  = "wait and the seconds, when Prefer was followed."
+	docReplayed = "true when the job was there already."
+	docRetry    = "Seconds until it is worth asking again, while it has not ended."
+)
+
 func traceOperations() []operation {
 	finished := reply{status: 200, doc: "The trace, with its result when it has ended.", body: TraceDocument{},
 		others:  []any{trace.PyTutorDocument{}, trace.ChromeDocument{}},
-		headers: map[string]string{"Retry-After": "Seconds until it is worth asking again, while it has not ended.", "ETag": "Of a trace that has ended."}}
+		headers: map[string]string{"Retry-After": docRetry, "ETag": "Of a trace that has ended.", "Preference-Applied": docApplied}}
 	return []operation{
 		{
 			id: "submitTrace", method: http.MethodPost, path: "/traces", role: access.RoleSubmit, tag: "Traces",
@@ -83,10 +90,10 @@ func traceOperations() []operation {
 				param{name: "traceparent", in: "header", kind: "string", doc: "W3C Trace Context; kept as a label of the job and sent with its webhook."}),
 			body: JobDocument{}, bodyType: "application/json",
 			answers: []reply{
-				{status: 200, doc: "It ended within the wait; the result is in the answer.", body: TraceDocument{}},
+				{status: 200, doc: "It ended within the wait; the result is in the answer.", body: TraceDocument{}, headers: map[string]string{
+					"Location": "The trace.", "Idempotent-Replayed": docReplayed, "Preference-Applied": docApplied}},
 				{status: 202, doc: "It is in the queue.", body: TraceDocument{}, headers: map[string]string{
-					"Location": "Where to ask for the result.", "Retry-After": "Seconds until it is worth asking.",
-					"Idempotent-Replayed": "true when the job was there already."}},
+					"Location": "Where to ask for the result.", "Retry-After": docRetry, "Idempotent-Replayed": docReplayed, "Preference-Applied": docApplied}},
 			},
 			run: (*API).submit,
 		},
@@ -97,8 +104,9 @@ func traceOperations() []operation {
 				param{name: "format", in: "query", kind: "string", enum: formats(),
 					doc: "json is the whole result; execra the events and summary of Execra's tracer; pytutor a trace for Python Tutor, at most 1,000 steps; chrome a trace for Perfetto."},
 				param{name: "If-None-Match", in: "header", kind: "string", doc: "An ETag; answered by 304 when nothing has changed."}),
-			answers: []reply{finished, {status: 304, doc: "Nothing has changed."}, {status: 409, doc: "There is no result yet to convert.", body: Problem{}}},
-			run:     (*API).get,
+			answers: []reply{finished, {status: 304, doc: "Nothing has changed.", headers: map[string]string{"ETag": "The same.", "Preference-Applied": docApplied}},
+				{status: 409, doc: "There is no result yet to convert.", body: Problem{}, headers: problemHeaders(409)}},
+			run: (*API).get,
 		},
 		{
 			id: "getInput", method: http.MethodGet, path: "/traces/{id}/input", role: access.RoleRead, tag: "Traces", summary: "The job that was submitted",
@@ -117,7 +125,7 @@ func traceOperations() []operation {
 		{
 			id: "cancelTrace", method: http.MethodDelete, path: "/traces/{id}", role: access.RoleSubmit, tag: "Traces", summary: "Cancel a trace",
 			doc: "A queued job never runs; a running one is killed within a second or so and keeps what there is of its trace. Canceling again changes nothing.", params: []param{idParam()},
-			answers: []reply{{status: 200, doc: "It has ended, now or before.", body: TraceDocument{}}, {status: 202, doc: "Its worker is told.", body: TraceDocument{}}},
+			answers: []reply{{status: 200, doc: "It has ended, now or before.", body: TraceDocument{}}, {status: 202, doc: "Its worker is told.", body: TraceDocument{}, headers: map[string]string{"Retry-After": docRetry}}},
 			run:     (*API).cancel,
 		},
 	}

@@ -162,7 +162,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-func unpack(t *testing.T, encoding, body string) string {
+func unpack(t testing.TB, encoding, body string) string {
 	t.Helper()
 	var r io.Reader = strings.NewReader(body)
 	switch encoding {
