@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the images that docker-compose.yml names, where they are missing or
-# old, makes passwords for Redis once, and starts the fleet.
+# old, makes passwords for Redis and a token for the API once, and starts the fleet.
 #
 #   deploy/compose/up.sh [arguments for "compose up", such as --scale worker=3]
 set -euo pipefail
@@ -72,7 +72,20 @@ for name in REDIS_WORKER_PASSWORD REDIS_ENQUEUER_PASSWORD REDIS_DASHBOARD_PASSWO
   fi
 done
 
+# The file of tokens holds hashes: it is no secret, and the server, which runs as
+# nobody in particular, has to read it. The token itself stands in .env.
+tokens=deploy/compose/secrets/tokens
+if [ ! -s "$tokens" ]; then
+  mkdir -p "$(dirname "$tokens")"
+  token=$(bin/enqueuer token --name admin --role operate --file "$tokens")
+  (umask 077 && touch .env && sed -i '/^TRACEFLEET_TOKEN=/d' .env && printf 'TRACEFLEET_TOKEN=%s\n' "$token" >>.env)
+  say "made TRACEFLEET_TOKEN in .env, and its hash in $tokens"
+fi
+chmod 755 "$(dirname "$tokens")"
+chmod 644 "$tokens"
+
 compose up --detach --remove-orphans "$@"
 compose ps
+say "trace a program: http://127.0.0.1:${TRACEFLEET_PORT:-8080} (sign in with TRACEFLEET_TOKEN of .env)"
 say "dashboard: http://127.0.0.1:${TRACEFLEET_ASYNQMON_PORT:-8081}"
-say "trace a program: docker-compose run --rm -T enqueuer trace - < examples/off_by_one/main.py"
+say "or from here: docker-compose run --rm -T enqueuer trace - < examples/off_by_one/main.py"
