@@ -9,8 +9,8 @@ import (
 // ResultSchema identifies the Result document.
 const ResultSchema = "tracefleet.result/1"
 
-// Result is what became of a Job. Everything but Exception, Summary, Trace and
-// the testimony limits was observed from outside the program.
+// Result is what became of a Job. Everything but Exception, Summary, Effects, Trace
+// and the testimony limits was observed from outside the program.
 type Result struct {
 	Schema   string `json:"schema"`
 	ID       string `json:"id"`
@@ -31,13 +31,16 @@ type Result struct {
 	// Encoding is "utf-8", or "utf-8-lossy" when bytes had to be replaced.
 	Encoding string `json:"encoding"`
 
+	// Exception is the one that ended the program, whatever its exit status; nil for none.
 	Exception *trace.Exception `json:"exception"`
 	Summary   *trace.Summary   `json:"summary"`
-	Usage     Usage            `json:"usage"`
-	Limits    Limits           `json:"limits"`
-	Runtime   Runtime          `json:"runtime"`
-	Trace     *trace.Trace     `json:"trace"`
-	Tracer    TracerReport     `json:"tracer"`
+	// Effects lists what the program reached for outside itself: files, sockets, other programs.
+	Effects []trace.Effect `json:"effects"`
+	Usage   Usage          `json:"usage"`
+	Limits  Limits         `json:"limits"`
+	Runtime Runtime        `json:"runtime"`
+	Trace   *trace.Trace   `json:"trace"`
+	Tracer  TracerReport   `json:"tracer"`
 
 	Worker     string     `json:"worker"`
 	Attempt    int        `json:"attempt"`

@@ -73,6 +73,7 @@ func (r Result) withLists() Result {
 	r.Tracer.Notes = list(r.Tracer.Notes)
 	r.Exception = exceptionWithLists(r.Exception)
 	r.Summary = summaryWithLists(r.Summary)
+	r.Effects = list(r.Effects)
 	r.Trace = traceWithLists(r.Trace)
 	return r
 }
@@ -100,6 +101,8 @@ func summaryWithLists(s *trace.Summary) *trace.Summary {
 	c.ExecutionPath = list(c.ExecutionPath)
 	c.Edges = list(c.Edges)
 	c.Loops = list(c.Loops)
+	c.Exceptions = list(c.Exceptions)
+	c.ThreadExceptions = list(c.ThreadExceptions)
 	if c.Lines == nil {
 		c.Lines = map[string]map[string]int64{}
 	}

@@ -43,7 +43,7 @@ type view struct {
 }
 
 // Text writes the text view of r: the verdict, the run line by line, the
-// exception, and how often each line ran. files are the job's sources by path;
+// exceptions, what the program reached for, and how often each line ran. files are the job's sources by path;
 // without them the view has no source lines. The only errors are those of w.
 func Text(w io.Writer, r job.Result, files map[string]string, o Options) error {
 	v := &view{
@@ -54,6 +54,8 @@ func Text(w io.Writer, r job.Result, files map[string]string, o Options) error {
 	v.steps()
 	v.outputSection()
 	v.exception()
+	v.threadsEnded()
+	v.effects()
 	v.counts()
 	v.calls()
 	v.notes()

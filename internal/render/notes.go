@@ -35,6 +35,12 @@ func (v *view) noteTexts() []string {
 	case !r.Tracer.Complete:
 		notes = append(notes, "The program did not end in the interpreter's own way, so the trace stops where it was then.")
 	}
+	if s := r.Summary; s != nil && s.Warnings > 0 {
+		notes = append(notes, fmt.Sprintf("%s issued.", map[bool]string{true: "1 warning was", false: count(s.Warnings, "warning") + " were"}[s.Warnings == 1]))
+	}
+	if s := r.Summary; s != nil && s.Unraisable > 0 {
+		notes = append(notes, count(s.Unraisable, "exception")+" had nobody to go to, as from __del__.")
+	}
 	if r.Encoding == job.EncodingUTF8Lossy {
 		notes = append(notes, "The output is not all UTF-8; bytes that are not are shown as \ufffd.")
 	}

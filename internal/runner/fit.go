@@ -162,7 +162,7 @@ func dropTestimony(r job.Result, note string) job.Result {
 			File: oneLine(e.File, maxHeadline), Function: oneLine(e.Function, maxHeadline), Line: e.Line, Column: e.Column,
 		}
 	}
-	r.Trace, r.Summary = nil, nil
+	r.Trace, r.Summary, r.Effects = nil, nil, nil
 	r.Tracer.Notes = []string{note}
 	return r
 }

@@ -85,13 +85,11 @@ func (a *attempt) streams(r *job.Result, o sandbox.Outcome) {
 // testify adds what the tracer said, as far as it does not contradict what was seen from outside.
 func (a *attempt) testify(r *job.Result, rec trace.Recording) {
 	if a.job.Trace.Mode != job.TraceOff {
-		r.Trace, r.Summary = rec.Trace, rec.Summary
+		r.Trace, r.Summary, r.Effects = rec.Trace, rec.Summary, rec.Effects
 	}
-	switch r.Status {
-	case job.StatusException, job.StatusSyntaxError, job.StatusSignaled:
-		// An uncaught KeyboardInterrupt ends the interpreter by a signal.
-		r.Exception = rec.Exception
-	}
+	// Not only with exit status 1: a hook may exit otherwise, the standard error be closed, the message flood it,
+	// and an uncaught KeyboardInterrupt ends the interpreter by a signal.
+	r.Exception = rec.Exception
 	r.Tracer.Complete = rec.Complete && !r.Status.Abnormal()
 	r.Tracer.Detached = rec.Detached
 	r.Tracer.Notes = append(r.Tracer.Notes, rec.Notes...)

@@ -28,6 +28,7 @@ func TestTestimonyInResults(t *testing.T) {
 	recording := trace.Recording{
 		Trace: &trace.Trace{}, Summary: &trace.Summary{TotalCalls: 1}, Complete: true, Detached: true,
 		Exception: &trace.Exception{Type: "E", Message: "m", File: "main.py", Line: 1, Function: "f"},
+		Effects:   []trace.Effect{{Kind: trace.EffectFile, Action: "read", Name: "x"}},
 		Notes:     []string{"a note"}, Hits: []string{"disk", "wall"},
 	}
 	type facts struct {
@@ -47,18 +48,18 @@ func TestTestimonyInResults(t *testing.T) {
 		"syntax error":         {job.TraceFull, exited(1), true, false, facts{job.StatusSyntaxError, "E: m (main.py:1 in f)", true, true, true, []job.LimitName{"disk"}}},
 		"untraced":             {job.TraceOff, exited(1), false, false, facts{job.StatusException, "E: m (main.py:1 in f)", true, false, true, []job.LimitName{"disk"}}},
 		"keyboard interrupt":   {job.TraceFull, killedBy(2), false, false, facts{job.StatusSignaled, "Killed by the signal SIGINT.", true, true, true, []job.LimitName{"disk"}}},
-		"left with 0":          {job.TraceFull, exited(0), false, false, facts{job.StatusOK, "Finished normally.", false, true, true, []job.LimitName{"disk"}}},
-		"left with 3":          {job.TraceFull, exited(3), true, false, facts{job.StatusExitNonzero, "Exited with status 3.", false, true, true, []job.LimitName{"disk"}}},
-		"killed":               {job.TraceFull, supervisorKilled("wall"), false, false, facts{job.StatusTimeLimit, "Code execution timed out after 10s.", false, true, false, []job.LimitName{"wall", "disk"}}},
-		"canceled":             {job.TraceFull, nil, false, true, facts{job.StatusCanceled, "Code execution was canceled by a user.", false, true, false, []job.LimitName{"disk"}}},
-		"nothing to rely upon": {job.TraceFull, nil, false, false, facts{job.StatusResultInvalid, "The sandbox gave no usable report of the run: it ended without a report.", false, true, false, []job.LimitName{"disk"}}},
+		"left with 0":          {job.TraceFull, exited(0), false, false, facts{job.StatusOK, "Finished normally.", true, true, true, []job.LimitName{"disk"}}},
+		"left with 3":          {job.TraceFull, exited(3), true, false, facts{job.StatusExitNonzero, "Exited with status 3.", true, true, true, []job.LimitName{"disk"}}},
+		"killed":               {job.TraceFull, supervisorKilled("wall"), false, false, facts{job.StatusTimeLimit, "Code execution timed out after 10s.", true, true, false, []job.LimitName{"wall", "disk"}}},
+		"canceled":             {job.TraceFull, nil, false, true, facts{job.StatusCanceled, "Code execution was canceled by a user.", true, true, false, []job.LimitName{"disk"}}},
+		"nothing to rely upon": {job.TraceFull, nil, false, false, facts{job.StatusResultInvalid, "The sandbox gave no usable report of the run: it ended without a report.", true, true, false, []job.LimitName{"disk"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			said := recording
 			said.SyntaxError = c.syntax
 			r := newAttempt(c.mode).assemble(sandbox.Outcome{End: c.end}, said, c.canceled)
-			got := facts{r.Status, r.Headline, r.Exception != nil, r.Trace != nil && r.Summary != nil, r.Tracer.Complete, r.LimitsHit}
+			got := facts{r.Status, r.Headline, r.Exception != nil, r.Trace != nil && r.Summary != nil && len(r.Effects) == 1, r.Tracer.Complete, r.LimitsHit}
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(facts{})); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}

@@ -30,6 +30,7 @@ const (
 	flagHitDisk
 	flagHitInodes
 	flagHitFileSize
+	flagInterpreters
 )
 
 // The values of counterStopped.
@@ -79,6 +80,9 @@ func (d *decoder) summary() *Summary {
 		s.TotalLines = add(s.TotalLines, d.lineHits(c, s.Lines))
 	}
 	s.EventsTotal = max(add(add(s.TotalCalls, s.TotalLines), d.counter(counterOther)), s.EventsKept)
+	s.Warnings, s.Unraisable = d.noted.warnings, d.noted.unraisable
+	s.Exceptions, s.ThreadExceptions = d.noted.exceptions, d.noted.deaths
+	s.ThreadExceptionsTotal, s.EffectsTotal = d.noted.deathsTotal, d.noted.effectsTotal
 	s.Edges = d.edgeCounts()
 	s.Loops = d.loopCounts()
 	return s

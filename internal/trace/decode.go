@@ -25,6 +25,8 @@ type Recording struct {
 	// nothing in the memory could be read.
 	Trace   *Trace
 	Summary *Summary
+	// Effects is what the program reached for, in the order of the first time.
+	Effects []Effect
 	// Exception is the uncaught one; nil when there was none.
 	Exception *Exception
 	// SyntaxError is true when the entrypoint did not compile.
@@ -54,6 +56,7 @@ const (
 	areaCounters
 	areaEnd
 	areaRing
+	areaNotes
 	areaCount
 )
 
@@ -78,6 +81,7 @@ func Decode(areas [areaCount][]byte, opts Options) Recording {
 		kept := int64(len(d.trace.Events))
 		d.path = d.executionPath()
 		d.note("last events", d.tail(areas[areaRing]))
+		d.note("notes", d.notes(areas[areaNotes]))
 		d.rec.Trace = d.trace
 		d.rec.Summary = d.summary()
 		d.gaps(kept, err != nil)
@@ -104,7 +108,9 @@ type decoder struct {
 	// frames holds the function of each frame.
 	frames map[int]int
 	// path names the functions called before the first gap.
-	path    []string
+	path []string
+	// noted is what the notes say, for the summary.
+	noted   noted
 	rec     Recording
 	corrupt bool
 }
@@ -181,6 +187,9 @@ func (d *decoder) testimony() {
 	d.rec.Detached = flags&flagDetached != 0
 	if d.rec.Detached {
 		d.rec.Notes = append(d.rec.Notes, "the program switched the tracer off; what came after is missing")
+	}
+	if flags&flagInterpreters != 0 {
+		d.rec.Notes = append(d.rec.Notes, "the program started another interpreter in its process; what ran there is not traced")
 	}
 	if flags&flagForked != 0 {
 		d.rec.Notes = append(d.rec.Notes, "the program forked; its child processes are not traced")

@@ -86,6 +86,8 @@ func sound() ([areaCount][]byte, Options) {
 			`["loop",1,1,[18]]`, `["edge",1,1,19]`),
 		counted(20, map[int]uint64{counterMaxDepth: 1, counterRaised: 1, counterOther: 1, 16: 1, 17: 1, 18: 1, 19: 3}),
 		area(`["end","exit"]`),
+		nil,
+		notesArea([6]uint64{1, 2, 3, 4, 5, 6}, noteOf(noteException, fateOpen, 1, "KeyError", "k")),
 	}, Options{Entrypoint: "main.py", Files: map[string]string{"main.py": "x = 1\ny = 2\n"}, Mode: "full", EventBudget: 100, ByteBudget: 4096}
 }
 
@@ -112,6 +114,9 @@ func TestDecodeSound(t *testing.T) {
 			TotalCalls: 1, TotalLines: 2, ExceptionsCaught: 1, MaxRecursionDepth: 1, ExecutionPath: []string{"<module>"},
 			Lines: map[string]map[string]int64{"main.py": {"1": 1, "2": 1}}, Calls: map[string]int64{"<module>": 1},
 			Edges: []Edge{{"<module>", "<module>", 3}}, Loops: []Loop{{"main.py", 1, 1}}, EventsTotal: 4, EventsKept: 4, CountsExact: true,
+			Exceptions:       []Raised{{Number: 1, Type: "KeyError", Message: "k", File: "main.py", Line: 2, Function: "<module>", Thread: 1, Caught: pointer(true), Seq: 3}},
+			ThreadExceptions: []ThreadException{}, ThreadExceptionsTotal: 4, Warnings: 5, Unraisable: 6,
+			EffectsTotal: EffectsTotal{File: 1, Socket: 2, Process: 3},
 		},
 		Ended: true, Complete: true, ExitKind: "exit",
 	}
@@ -183,8 +188,18 @@ func TestDecodeCuts(t *testing.T) {
 		"exception of no kind":      definition(`["exception","odd",{}]`),
 		"exception is null":         definition(`["exception","exception",null]`),
 		"exception at line -1":      definition(`["exception","exception",{"line":-1}]`),
-		"unknown end":               func(a *[areaCount][]byte) { a[areaEnd] = area(`["end","odd"]`) },
-		"two ends":                  func(a *[areaCount][]byte) { a[areaEnd] = area(`["end","exit"]`, `["end","exit"]`) },
+		"notes without a head":      func(a *[areaCount][]byte) { a[areaNotes] = []byte{1, 0, 0, 0} },
+		"notes of another format":   func(a *[areaCount][]byte) { a[areaNotes][0] = 2 },
+		"notes of another size":     func(a *[areaCount][]byte) { a[areaNotes][4]++ },
+		"note of no kind":           func(a *[areaCount][]byte) { a[areaNotes] = notesArea([6]uint64{}, noteOf(9, 0, 1, "x")) },
+		"note of unknown code":      func(a *[areaCount][]byte) { a[areaNotes] = notesArea([6]uint64{}, noteOf(noteFile, 1, 9, "x")) },
+		"note of no such action":    func(a *[areaCount][]byte) { a[areaNotes] = notesArea([6]uint64{}, noteOf(noteSocket, 1, 1, "x")) },
+		"note of no such fate": func(a *[areaCount][]byte) {
+			a[areaNotes] = notesArea([6]uint64{}, noteOf(noteException, 9, 1, "E", "m"))
+		},
+		"note with text past it": func(a *[areaCount][]byte) { a[areaNotes][len(a[areaNotes])-noteBytes+56] = 0xff },
+		"unknown end":            func(a *[areaCount][]byte) { a[areaEnd] = area(`["end","odd"]`) },
+		"two ends":               func(a *[areaCount][]byte) { a[areaEnd] = area(`["end","exit"]`, `["end","exit"]`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -355,11 +370,12 @@ func checkSane(t *testing.T, areas [areaCount][]byte, source string) {
 
 func FuzzDecode(f *testing.F) {
 	for _, r := range recorded(f) {
-		f.Add(r.Areas[0], r.Areas[1], r.Areas[2], r.Areas[3], r.Areas[4])
+		f.Add(r.Areas[0], r.Areas[1], r.Areas[2], r.Areas[3], r.Areas[4], r.Areas[5])
 	}
 	areas, _ := sound()
-	f.Add(areas[0], areas[1], areas[2], areas[3], ring(map[uint64][]byte{9: record(1, 0, 1, 5)}))
-	f.Fuzz(func(t *testing.T, events, defs, counters, end, ring []byte) {
-		checkSane(t, [areaCount][]byte{events, defs, counters, end, ring}, "x = 1\n")
+	f.Add(areas[0], areas[1], areas[2], areas[3], ring(map[uint64][]byte{9: record(1, 0, 1, 5)}), areas[5])
+	f.Add(areas[0], areas[1], areas[2], areas[3], []byte{}, notesArea([6]uint64{}, noteOf(noteFile, 1, 1, "x"), noteOf(noteThread, 0, 1, "E", "")))
+	f.Fuzz(func(t *testing.T, events, defs, counters, end, ring, notes []byte) {
+		checkSane(t, [areaCount][]byte{events, defs, counters, end, ring, notes}, "x = 1\n")
 	})
 }

@@ -17,6 +17,20 @@ type Summary struct {
 	EventsTotal int64            `json:"events_total"`
 	EventsKept  int64            `json:"events_kept"`
 	CountsExact bool             `json:"counts_exact"`
+	// Exceptions lists the first 50 and the last 50 of the ExceptionsCaught.
+	Exceptions []Raised `json:"exceptions"`
+	// ThreadExceptions lists the first 20 exceptions that ended a thread other than
+	// the main one, and ThreadExceptionsTotal counts all of them.
+	ThreadExceptions      []ThreadException `json:"thread_exceptions"`
+	ThreadExceptionsTotal int64             `json:"thread_exceptions_total"`
+	// Warnings counts the calls of warnings.warn and warnings.warn_explicit, by
+	// whatever code and whether they were shown or not, and the interpreter's own
+	// warnings that were shown.
+	Warnings int64 `json:"warnings"`
+	// Unraisable counts exceptions that had nobody to go to, as from __del__.
+	Unraisable int64 `json:"unraisable"`
+	// EffectsTotal counts what a result's effects list, also what is past the bounds of that list.
+	EffectsTotal EffectsTotal `json:"effects_total"`
 }
 
 // Edge is a caller, a callee, and how often the one called the other.

@@ -27,6 +27,8 @@ const (
 	AreaEnd
 	// AreaRing takes the last events, over and over, once AreaEvents takes no more.
 	AreaRing
+	// AreaNotes takes lists of what happened besides events: exceptions, effects.
+	AreaNotes
 	// AreaCount is how many areas there are.
 	AreaCount
 )
@@ -37,6 +39,7 @@ const (
 	CountersCapacity = 512 << 10
 	EndCapacity      = 512 << 10
 	RingCapacity     = 132 << 10
+	NotesCapacity    = 204 << 10
 )
 
 // Area is one area of the trace memory: where it starts and how many bytes it holds.
@@ -50,7 +53,7 @@ type Area struct {
 // boundaries.
 func MemoryLayout(traceBytes int64) (areas [AreaCount]Area, size int64) {
 	at := int64(MemoryHeaderSize)
-	for i, capacity := range [AreaCount]int64{traceBytes, DefsCapacity, CountersCapacity, EndCapacity, RingCapacity} {
+	for i, capacity := range [AreaCount]int64{traceBytes, DefsCapacity, CountersCapacity, EndCapacity, RingCapacity, NotesCapacity} {
 		areas[i] = Area{Offset: at, Capacity: capacity}
 		at += (capacity + 4095) &^ 4095
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/execra/tracefleet/internal/trace"
+	"github.com/execra/tracefleet/internal/wire"
 )
 
 // with changes a program's settings.
@@ -148,8 +149,8 @@ func TestBehaviour(t *testing.T) {
 				t.Errorf("got exception %+v, want ZeroDivisionError", rec.Exception)
 			}
 		}},
-		"untraced failure": {with("def f():\n    1/0\nf()\n", func(p *program) { p.Mode = "off" }), func(t *testing.T, _ outcome, rec trace.Recording) {
-			if rec.Trace != nil || rec.Summary != nil || rec.Exception == nil || rec.Exception.Function != "f" || !rec.Complete {
+		"untraced failure": {with("def f():\n    1/0\nf()\n", func(p *program) { p.Mode = "off" }), func(t *testing.T, o outcome, rec trace.Recording) {
+			if len(o.Areas[wire.AreaNotes]) > 0 || rec.Trace != nil || rec.Summary != nil || rec.Exception == nil || rec.Exception.Function != "f" || !rec.Complete {
 				t.Errorf("got %+v, want an exception in f and nothing else", rec)
 			}
 		}},
@@ -177,6 +178,59 @@ func TestBehaviour(t *testing.T) {
 		"threads in a hurry": {script("import sys, threading\nsys.setswitchinterval(1e-6)\ndef work(n):\n    items = []\n    for i in range(n):\n        items.append(i)\n    return items\nthreads = [threading.Thread(target=work, args=(300,)) for _ in range(8)]\nfor t in threads: t.start()\nfor t in threads: t.join()\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
 			if !rec.Complete || rec.Summary.Lines["main.py"]["6"] != 2400 || rec.Summary.Calls["work"] != 8 || rec.Summary.MaxRecursionDepth != 1 {
 				t.Errorf("got complete %v, %v, depth %d, want 8 calls of 300 turns at depth 1", rec.Complete, rec.Summary.Calls, rec.Summary.MaxRecursionDepth)
+			}
+		}},
+		"another interpreter": {script("import _interpreters as i\ni.destroy(i.create())\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantNote(t, rec, "another interpreter")
+		}},
+		"modules are no effects": {script("import decimal, json.tool, helper\ntry:\n    import nothing\nexcept ImportError:\n    pass\ntry:\n    compile('1+', '<string>', 'exec')\nexcept SyntaxError:\n    pass\n1/0\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if len(rec.Effects) > 0 || rec.Summary.EffectsTotal != (trace.EffectsTotal{}) {
+				t.Errorf("got %+v, %+v, want no effects", rec.Effects, rec.Summary.EffectsTotal)
+			}
+		}},
+		"effects beyond their bound": {script("for i in range(300):\n    try: open('/' + 'x' * 300 + str(i % 150))\n    except OSError: pass\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if n := len(rec.Effects); n != 1 || rec.Summary.EffectsTotal.File != 300 {
+				t.Errorf("got %d effects of %d, want names cut to one of 300", n, rec.Summary.EffectsTotal.File)
+			}
+		}},
+		"effects of many kinds": {script("import os, socket\nfor i in range(300):\n    try: open(str(i))\n    except OSError: pass\n    try: socket.socket(socket.AF_INET6).connect(('::1', 1000 + i))\n    except OSError: pass\n    try: os.execv('/' + str(i), ['x'])\n    except OSError: pass\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if want := (trace.EffectsTotal{File: 300, Socket: 600, Process: 300}); len(rec.Effects) != 150 || rec.Summary.EffectsTotal != want {
+				t.Errorf("got %d effects of %+v, want 50 of each of %+v", len(rec.Effects), rec.Summary.EffectsTotal, want)
+			}
+		}},
+		"exceptions of a killed program": {with("import os\ntry: {}[1]\nexcept KeyError: pass\ntry: [][1]\nexcept IndexError: os._exit(1)\n", func(p *program) { p.Events = 0 }), func(t *testing.T, _ outcome, rec trace.Recording) {
+			caught := true
+			want := []trace.Raised{
+				{Number: 1, Type: "KeyError", Message: "1", File: "main.py", Line: 2, Function: "<module>", Thread: 1, Caught: &caught, Seq: 3},
+				{Number: 2, Type: "IndexError", Message: "list index out of range", File: "main.py", Line: 4, Function: "<module>", Thread: 1, Seq: 6},
+			}
+			if diff := cmp.Diff(want, rec.Summary.Exceptions); diff != "" {
+				t.Errorf("exceptions (-want +got):\n%s", diff)
+			}
+		}},
+		"exceptions after time is up": {with("def f(i):\n    raise KeyError(i)\nfor i in range(5000):\n    try:\n        f(i)\n    except KeyError:\n        pass\nraise ValueError('last')\n", func(p *program) { p.ExactMS = 0 }), func(t *testing.T, _ outcome, rec trace.Recording) {
+			all := rec.Summary.Exceptions
+			if len(all) != 100 || all[0].Message != "0" || all[49].Message != "49" || all[99].Message != "last" || all[99].Caught == nil || *all[99].Caught {
+				t.Errorf("got %d exceptions, %+v, want the first 50 and the last, which was not caught", len(all), all)
+			}
+		}},
+		"long and odd exceptions": {script("class E" + strings.Repeat("é", 300) + "(Exception): pass\ntry: raise E" + strings.Repeat("é", 300) + "('漢' * 5000)\nexcept Exception: pass\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if all := rec.Summary.Exceptions; len(all) != 1 || !strings.HasPrefix(all[0].Type, "Eé") || !strings.HasPrefix(all[0].Message, "漢漢") || strings.ContainsRune(all[0].Type+all[0].Message, '\ufffd') {
+				t.Errorf("got %+v, want type and message cut between characters", all)
+			}
+		}},
+		"threads that fail": {script("import threading, sys, _thread\ndef f(n): raise ValueError(n)\nclass Own(threading.Thread):\n    def run(self): f('own')\nthreading.excepthook = lambda a: None\nfor t in (threading.Thread(target=f, args=(1,)), Own(), threading.Thread(target=sys.exit), threading.Thread(target=lambda: None)):\n    t.start(); t.join()\nfrom concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(1) as pool: pool.submit(f, 2)\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			want := []trace.ThreadException{
+				{Thread: 2, Type: "ValueError", Message: "1", File: "main.py", Line: 2, Function: "f"},
+				{Thread: 3, Type: "ValueError", Message: "own", File: "main.py", Line: 2, Function: "f"},
+			}
+			if diff := cmp.Diff(want, rec.Summary.ThreadExceptions); diff != "" || rec.Summary.ThreadExceptionsTotal != 2 {
+				t.Errorf("thread exceptions, %d in all (-want +got):\n%s", rec.Summary.ThreadExceptionsTotal, diff)
+			}
+		}},
+		"warnings": {script("import warnings, datetime\nwarnings.simplefilter('ignore')\nfor _ in range(4): warnings.warn('w')\nwarnings.simplefilter('always')\nwarnings.warn('w')\ndatetime.datetime.utcnow()\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if rec.Summary.Warnings != 6 {
+				t.Errorf("got %d warnings, want 6: five of the program, one shown of the interpreter", rec.Summary.Warnings)
 			}
 		}},
 		"input ends": {script("import sys\ntry:\n    input()\nexcept EOFError:\n    pass\n"), func(t *testing.T, _ outcome, rec trace.Recording) {

@@ -74,7 +74,7 @@ func document(t *testing.T, rec trace.Recording) []byte {
 	}
 	rec.Trace.Events = nil
 	var out bytes.Buffer
-	for _, part := range []any{rec.Trace.Functions, rec.Summary, rec.Exception, rec.Notes, rec.ExitKind} {
+	for _, part := range []any{rec.Trace.Functions, rec.Summary, rec.Effects, rec.Exception, rec.Notes, rec.ExitKind} {
 		if err := json.Indent(&out, mustMarshal(t, part), "", " "); err != nil {
 			t.Fatal(err)
 		}

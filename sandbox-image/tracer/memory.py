@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 MAGIC = b"TFTRACE1"
 HEADER_BYTES = 4096
-EVENTS, DEFS, COUNTERS, END, RING = range(5)
-AREAS = 5
+EVENTS, DEFS, COUNTERS, END, RING, NOTES = range(6)
+AREAS = 6
 FORMAT = 1
 """Record format of definitions and of the end: JSON payloads."""
 
@@ -25,7 +25,7 @@ STOPPED, SHORTENED, LOST, UNKNOWN, THREADS, NOWHERE = range(7, 13)
 FIRST_FREE = 16
 
 # Bits of the counter FLAGS.
-INEXACT, DETACHED, FORKED, INPUT_ENDED, HIT_FILES, HIT_DISK, HIT_INODES, HIT_FILE_SIZE = (1 << bit for bit in range(8))
+INEXACT, DETACHED, FORKED, INPUT_ENDED, HIT_FILES, HIT_DISK, HIT_INODES, HIT_FILE_SIZE, INTERPRETERS = (1 << bit for bit in range(9))
 
 # Values of the counter STOPPED: why the event area took no more.
 BY_EVENTS, BY_BYTES, BY_TIME = 1, 2, 3

@@ -54,6 +54,7 @@ class Recorder:
         """Attach to the interpreter. Raises ``ValueError`` when the tool id is taken."""
         self._count_output()
         self._attachment.start(self._native.mask)
+        self._native.listen()
 
     def stop(self) -> None:
         """Detach; that the program had done so before is noted."""

@@ -8,7 +8,7 @@ import sys
 
 from _json import encode_basestring_ascii as quote
 
-from . import control, failure, process, raw
+from . import _recorder, control, failure, process, raw
 from .memory import DEFS, END, FLAGS, FORKED, Memory
 from .recorder import Recorder, user_code
 
@@ -52,7 +52,7 @@ class Session:
     def start(self) -> None:
         """Attach to the interpreter: from here on user code is recorded."""
         os.register_at_fork(after_in_child=self.leave)
-        atexit.register(self.finish)
+        atexit.register(_recorder.hush, self.finish)
         if self._recorder is not None:
             self._recorder.start()
 
@@ -85,6 +85,6 @@ class Session:
     def leave(self) -> None:
         """In a forked child: leave the memory to the parent."""
         self._counters[FLAGS] |= FORKED
-        atexit.unregister(self.finish)
+        atexit.unregister(_recorder.hush)
         if self._recorder is not None:
-            self._recorder.stop()
+            _recorder.hush(self._recorder.stop)

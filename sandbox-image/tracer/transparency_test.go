@@ -152,6 +152,55 @@ seen = []
 sys.addaudithook(lambda event, args: seen.append(event) if event == "open" else None)
 open("main.py").close()
 print(seen)`,
+		"audit_hook_sees_nothing_else": `
+import sys, os, threading, warnings
+class Odd: pass
+class Fails:
+    def __del__(self): raise KeyError("del")
+def fail(): raise ValueError([1, {}], Odd())
+import traceback, linecache, tokenize
+sys.addaudithook(lambda event, args: os.write(1, (event + " " + str(len(args)) + "\n").encode()))
+try: fail()
+except ValueError: pass
+try: raise OSError(Odd(), Odd())
+except OSError: pass
+thread = threading.Thread(target=fail); thread.start(); thread.join()
+warnings.warn("w")
+if os.fork() == 0: sys.exit(3)
+os.wait()
+Fails()
+fail()`,
+		"audit_hook_refuses": `
+import sys
+def refuse(event, args):
+    if event == "open": raise PermissionError("no " + str(args[0]))
+sys.addaudithook(refuse)
+try: open("main.py")
+except PermissionError as error: print(error)`,
+		"audited_oddities": `
+import sys
+class Text(str):
+    def __str__(self): print("asked"); return "x"
+for arguments in (("open",), ("open", 1, 2, 3, 4), ("socket.connect", 1, ()), ("socket.connect", 1, (Text("a"), 2**80, 3)),
+                  ("subprocess.Popen",), ("subprocess.Popen", None, [], None, None), ("subprocess.Popen", "x", [Text("a"), 1, "b" * 500], None, None),
+                  ("os.rename", "a"), ("sys.unraisablehook", 1, (1, 2, 3)), ("sys.unraisablehook",), ("",), ("o",), ("s",), ("sys.u",), ("c",),
+                  ("open", "\ud800é漢" * 300, "w", 0), ("open", b"\xff", "w", 0), ("open", "x" * 10000, None, -1), ("socket.__new__", 1, 2**70, 1, 1)):
+    print(sys.audit(*arguments))`,
+		"warnings_all": `
+import warnings, _warnings, sys
+print(warnings.warn is _warnings.warn, warnings.warn, warnings.warn.__name__, warnings.warn.__text_signature__)
+warnings.simplefilter("always")
+def deep(): warnings.warn("deep", DeprecationWarning, stacklevel=2)
+deep()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.warn("one"); warnings.warn_explicit("two", UserWarning, "f", 3)
+    print([(str(w.message), w.filename, w.lineno) for w in caught])
+warnings.simplefilter("error")
+try: deep()
+except DeprecationWarning as error:
+    print(error.__traceback__.tb_next.tb_lineno, error.__traceback__.tb_next.tb_next)
+try: warnings.warn()
+except TypeError as error: print(error)`,
 		"hooks":          "import sys\nsys.excepthook = lambda *a: print('hook', a[0].__name__, a[1])\nimport atexit\natexit.register(print, 'bye')\n1/0",
 		"exit_none":      "import sys\nsys.exit()",
 		"exit_text":      "import sys\nsys.exit('words')",

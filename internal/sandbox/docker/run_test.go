@@ -69,7 +69,7 @@ func TestHostileFrames(t *testing.T) {
 		{"READY again", joined(out, frame(wire.Ready, readyText)), "out of place"},
 		{"JOB back", joined(out, frame(wire.Job, "{}")), "out of place"},
 		{"empty TRACE", joined(out, frame(wire.Trace, "")), "empty TRACE"},
-		{"TRACE of no area", joined(out, frame(wire.Trace, area(wire.AreaCount, 1))), "area 5"},
+		{"TRACE of no area", joined(out, frame(wire.Trace, area(wire.AreaCount, 1))), "area 6"},
 		{"TRACE of area 255", joined(out, frame(wire.Trace, area(255, 1))), "area 255"},
 		{"TRACE over its area", joined(out, bytes.Repeat(frame(wire.Trace, area(wire.AreaEnd, 60_000)), 10)), "over its"},
 		{"END is not JSON", joined(out, frame(wire.End, "ok")), "END is not readable"},

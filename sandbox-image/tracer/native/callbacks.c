@@ -4,7 +4,7 @@
  * program can get hold of them and call them as it likes: arguments are checked,
  * and a call that is not about the frame that runs does nothing. They never
  * raise. What they return switches a place off (DISABLE) or nothing (None). */
-#include "values.h"
+#include "notes.h"
 
 enum { SATURATED = 1000 };
 
@@ -104,7 +104,7 @@ static PyObject *on_start(PyObject *self, PyObject *const *arguments, size_t fla
     Recorder *r = place.recorder;
     Facts *facts = codes_get(r, place.code);
     if (facts == NULL && (facts = meet(&place)) == NULL) {
-        return Py_NewRef(r->disable);
+        return Py_NewRef(warnings_shown(r, place.state, place.code) ? Py_None : r->disable);
     }
     uint64_t hits = count_up(r, facts->calls);
     Thread *thread = threads_current(r, place.state);
@@ -311,6 +311,14 @@ static PyObject *on_throw(PyObject *self, PyObject *const *arguments, size_t fla
     Py_RETURN_NONE;
 }
 
+/* Put an exception on the list. */
+static void note(Place *place, const Facts *facts, PyObject *error) {
+    Thread *thread = threads_current(place->recorder, place->state);
+    if (thread != NULL) {
+        notes_exception(place->recorder, thread, facts, line_of((Facts *)facts, _PyInterpreterFrame_LASTI(place->frame)), error);
+    }
+}
+
 /* Stop following exceptions; only how the program itself ends is still seen. */
 static void ignore_raising(Recorder *r) {
     r->counters[C_FLAGS] |= FLAG_INEXACT;
@@ -329,6 +337,7 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
     Recorder *r = place.recorder;
     PyObject *error = arguments[2];
     Facts *facts = codes_get(r, place.code);
+    notes_outcome(r, place.state, place.frame, error);
     if (facts == NULL) {
         failure_note_limit(r, error);
         Py_RETURN_NONE;
@@ -341,11 +350,22 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
     if (failure_is_new(r, error)) {
         failure_note_limit(r, error);
         r->counters[C_RAISED] += !ends;
+        if (!ends) {
+            note(&place, facts, error);
+        }
     }
     if (!(ends && failure_is_internal(facts, _PyInterpreterFrame_LASTI(place.frame)))) {
         add_failure(&place, facts, EXCEPTION, error);
     }
     Py_RETURN_NONE;
+}
+
+/* An exception ends the program. It is put on the list now when nobody saw it being raised. */
+static void ends_program(Place *place, const Facts *facts, PyObject *error) {
+    if (!notes_fate(place->recorder, error, FATE_PROGRAM)) {
+        note(place, facts, error);
+        notes_fate(place->recorder, error, FATE_PROGRAM);
+    }
 }
 
 /* A frame of any code ends by an exception. */
@@ -357,11 +377,15 @@ static PyObject *on_unwind(PyObject *self, PyObject *const *arguments, size_t fl
     }
     Recorder *r = place.recorder;
     Facts *facts = codes_get(r, place.code);
+    if (place.state != r->main_state) {
+        notes_unwind(r, place.state, place.frame, arguments[2]);
+    }
     if (facts == NULL) {
         Py_RETURN_NONE;
     }
     if (place.code == r->main_code && is_outermost(place.frame)) {
         Py_XDECREF(call_python(r->fail, arguments[2]));
+        ends_program(&place, facts, arguments[2]);
     }
     count_up(r, C_OTHER);
     if (!r->ignoring_raising) {

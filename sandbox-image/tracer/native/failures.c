@@ -15,11 +15,13 @@ enum { MAX_TRACEBACK = 2000, PYTHON_ROOM = 100 };
 PyObject *call_python(PyObject *callable, PyObject *argument) {
     PyThreadState *state = PyThreadState_GetUnchecked();
     int collects = PyGC_Disable();
+    PyObject *hooks = audit_hush(state);
     state->py_recursion_remaining += PYTHON_ROOM;
     state->c_recursion_remaining += PYTHON_ROOM;
     PyObject *result = PyObject_CallOneArg(callable, argument);
     state->py_recursion_remaining -= PYTHON_ROOM;
     state->c_recursion_remaining -= PYTHON_ROOM;
+    audit_unhush(state, hooks);
     if (collects) {
         PyGC_Enable();
     }
@@ -99,8 +101,28 @@ static PyObject *short_message(PyObject *error, PyObject *only) {
     return PyUnicode_CheckExact(only) ? Py_NewRef(only) : plain_text(only);
 }
 
-/* Write what an exception says. What short_message does not know is Python's to word. */
-static void message_write(Recorder *r, Out *out, PyObject *error) {
+/* Whether the interpreter itself words a part of an exception. */
+static bool is_plain(PyObject *part) {
+    return part == NULL || part == Py_None || PyUnicode_CheckExact(part) || PyBytes_CheckExact(part) || PyLong_CheckExact(part);
+}
+
+/* Return what the system's answer to a call says; NULL when parts of it are the program's own. */
+static PyObject *system_message(PyObject *error) {
+    const PyOSErrorObject *answer = (PyOSErrorObject *)error;
+    if (Py_TYPE(error)->tp_str != ((PyTypeObject *)PyExc_OSError)->tp_str || !is_plain(answer->myerrno) ||
+        !is_plain(answer->strerror) || !is_plain(answer->filename) || !is_plain(answer->filename2)) {
+        return NULL;
+    }
+    PyObject *text = Py_TYPE(error)->tp_str(error);
+    if (text == NULL) {
+        PyErr_Clear();
+    }
+    return text;
+}
+
+/* Write what an exception says. What short_message and system_message do not
+ * know is Python's to word, when one is sparing not every time. */
+static void message_write(Recorder *r, Out *out, PyObject *error, bool sparing) {
     PyObject *arguments = ((PyBaseExceptionObject *)error)->args, *text = NULL;
     Py_ssize_t count = arguments != NULL && PyTuple_CheckExact(arguments) ? PyTuple_GET_SIZE(arguments) : -1;
     if (count == 0 && Py_TYPE(error)->tp_str == ((PyTypeObject *)PyExc_BaseException)->tp_str) {
@@ -110,7 +132,10 @@ static void message_write(Recorder *r, Out *out, PyObject *error) {
     if (count == 1) {
         text = short_message(error, PyTuple_GET_ITEM(arguments, 0));
     }
-    if (text == NULL) {
+    if (text == NULL && count == 2) {
+        text = system_message(error);
+    }
+    if (text == NULL && (!sparing || notes_may_ask(r))) {
         text = call_python(r->message, error);
     }
     if (text != NULL && PyUnicode_CheckExact(text)) {
@@ -121,10 +146,16 @@ static void message_write(Recorder *r, Out *out, PyObject *error) {
     Py_XDECREF(text);
 }
 
+/* Write type and message of an exception. To be sparing leaves some messages out
+ * that take long. */
+void failure_tell(Recorder *r, Out *out, PyObject *error, bool sparing) {
+    full_name_write(out, Py_TYPE(error));
+    message_write(r, out, error, sparing);
+}
+
 /* Write type and message of an exception. */
 void failure_write(Recorder *r, Out *out, PyObject *error) {
-    full_name_write(out, Py_TYPE(error));
-    message_write(r, out, error);
+    failure_tell(r, out, error, false);
 }
 
 /* Whether the program's folders have no room for another file. */

@@ -62,7 +62,10 @@ static bool prepare(Recorder *r, PyObject *areas, unsigned long long events) {
         return false;
     }
     watching = r;
+    r->main_state = PyThreadState_Get();
+    r->interpreter = r->main_state->interp;
     r->attached = true;
+    notes_open(r);
     r->mask = 1 << ON_START | 1 << ON_THROW | 1 << ON_UNWIND | 1 << ON_RAISE;
     events_open(r, events);
     return true;
@@ -111,6 +114,8 @@ static void recorder_dealloc(PyObject *self) {
     if (watching == r) {
         watching = NULL;
     }
+    audit_close(r);
+    warnings_close(r);
     threads_close(r);
     codes_close(r);
     objects_close(&r->objects);
@@ -163,10 +168,21 @@ static PyObject *recorder_callback(PyObject *self, PyObject *event) {
     return (PyObject *)callback_new(self, call);
 }
 
+/* listen(): hear from the interpreter what the program reaches for, and count warnings. */
+static PyObject *recorder_listen(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    if (!audit_open((Recorder *)self)) {
+        return NULL;
+    }
+    warnings_open((Recorder *)self);
+    Py_RETURN_NONE;
+}
+
 /* detach(): do nothing from now on, whatever events come. */
 static PyObject *recorder_detach(PyObject *self, PyObject *nothing) {
     (void)nothing;
     ((Recorder *)self)->attached = false;
+    warnings_close((Recorder *)self);
     Py_RETURN_NONE;
 }
 
@@ -200,6 +216,7 @@ static PyMethodDef recorder_methods[] = {
     {"counting", recorder_counting, METH_VARARGS, NULL},
     {"detach", recorder_detach, METH_NOARGS, NULL},
     {"is_user", recorder_is_user, METH_O, NULL},
+    {"listen", recorder_listen, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef recorder_attributes[] = {
@@ -248,13 +265,24 @@ static int execute(PyObject *module) {
     return PyModule_AddType(module, state->recorder);
 }
 
+/* hush(function): call a function of the tracer's own without the program's audit hooks. */
+static PyObject *module_hush(PyObject *module, PyObject *function) {
+    (void)module;
+    PyThreadState *state = PyThreadState_Get();
+    PyObject *hooks = audit_hush(state);
+    PyObject *result = PyObject_CallNoArgs(function);
+    audit_unhush(state, hooks);
+    return result;
+}
+
+static PyMethodDef functions[] = {{"hush", module_hush, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, execute},
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
     {0, NULL},
 };
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "_recorder", .m_size = sizeof(State), .m_slots = slots,
+    PyModuleDef_HEAD_INIT, .m_name = "_recorder", .m_size = sizeof(State), .m_methods = functions, .m_slots = slots,
 };
 
 PyMODINIT_FUNC PyInit__recorder(void) {

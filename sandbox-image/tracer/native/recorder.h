@@ -22,6 +22,9 @@
  *   objects.c     numbers of objects and what was last said of them
  *   numeric.c     Decimal, datetime, numpy and other types with a text of their own
  *   failures.c    what exceptions say, limits they tell of
+ *   notes.c       exceptions, deaths of threads, effects: a list of each
+ *   audit.c       what the program reaches for, by the interpreter's own audit events
+ *   warnings.c    how many warnings there were
  *   json.c        strings for definitions
  *
  * Py_BUILD_CORE is set because the values of a running frame's variables, the
@@ -62,14 +65,14 @@ enum {
 };
 
 /* The areas of the trace memory, and counters with a fixed meaning. */
-enum { AREA_EVENTS, AREA_DEFS, AREA_COUNTERS, AREA_END, AREA_RING, AREAS };
+enum { AREA_EVENTS, AREA_DEFS, AREA_COUNTERS, AREA_END, AREA_RING, AREA_NOTES, AREAS };
 enum {
     C_VERSION, C_FLAGS, C_MAX_DEPTH, C_RAISED, C_OTHER, C_STDOUT, C_STDERR, C_STOPPED,
     C_SHORTENED, C_LOST, C_UNKNOWN, C_THREADS, C_NOWHERE, C_FIRST_FREE = 16,
 };
 enum {
     FLAG_INEXACT = 1, FLAG_DETACHED = 2, FLAG_FORKED = 4, FLAG_INPUT_ENDED = 8, FLAG_HIT_FILES = 16,
-    FLAG_HIT_DISK = 32, FLAG_HIT_INODES = 64, FLAG_HIT_FILE_SIZE = 128,
+    FLAG_HIT_DISK = 32, FLAG_HIT_INODES = 64, FLAG_HIT_FILE_SIZE = 128, FLAG_INTERPRETERS = 256,
 };
 enum { BY_EVENTS = 1, BY_BYTES, BY_TIME };
 
@@ -200,6 +203,34 @@ typedef struct Ring {
     uint32_t since;    /* events since the last snapshot */
 } Ring;
 
+/* The lists of notes, and what is known of exceptions and effects that are listed. */
+enum NoteKind { NOTE_EXCEPTION = 1, NOTE_THREAD, NOTE_FILE, NOTE_SOCKET, NOTE_PROCESS };
+enum {
+    FIRST_EXCEPTIONS = 50, LAST_EXCEPTIONS = 50, MAX_DEATHS = 20, MAX_EFFECTS = 50, EFFECT_KINDS = 3,
+    MAX_NOTES = FIRST_EXCEPTIONS + LAST_EXCEPTIONS + MAX_DEATHS + EFFECT_KINDS * MAX_EFFECTS, PENDING = 16,
+};
+typedef struct Pending {
+    const PyThreadState *state; /* this and what follows is compared only */
+    const void *frame, *code, *at;
+    uint32_t note;
+} Pending;
+typedef struct Notes {
+    uint64_t *counts;      /* in the head of the area; NULL when there is none */
+    uint32_t room, used;
+    uint64_t last;         /* number of the last note */
+    uint64_t exceptions;
+    uint64_t asked;        /* tick at which Python last worded one sparingly */
+    uint32_t deaths, effects[EFFECT_KINDS];
+    uint32_t size[MAX_NOTES]; /* of an effect's text */
+    struct {
+        const void *error, *type; /* compared only */
+        int index;
+    } raised[FIRST_EXCEPTIONS + LAST_EXCEPTIONS];
+    Pending pending[PENDING];
+    Pending shown;         /* where an exception that nobody can catch was shown last */
+    uint32_t pendings, next_pending;
+} Notes;
+
 typedef struct Recorder {
     PyObject_HEAD
     Py_buffer memory;
@@ -242,6 +273,9 @@ typedef struct Recorder {
     PyCodeObject *last_code;
     Facts *last_facts;
     Ring ring;
+    Notes notes;
+    const PyThreadState *main_state; /* these are compared only */
+    const PyInterpreterState *interpreter;
 } Recorder;
 
 /* memory.c */
@@ -344,11 +378,33 @@ int64_t processor_ns(void);
 
 /* failures.c */
 void failure_write(Recorder *r, Out *out, PyObject *error);
+void failure_tell(Recorder *r, Out *out, PyObject *error, bool sparing);
 void failure_note_limit(Recorder *r, PyObject *error);
 bool failure_is_new(Recorder *r, PyObject *error);
 bool failure_ends_iteration(PyObject *error);
 bool failure_is_internal(Facts *facts, int unit);
 PyObject *call_python(PyObject *callable, PyObject *argument);
+
+/* notes.c */
+void notes_open(Recorder *r);
+void notes_count(Recorder *r, int count);
+bool notes_may_ask(Recorder *r);
+void notes_exception(Recorder *r, Thread *thread, const Facts *facts, int line, PyObject *error);
+bool notes_fate(Recorder *r, PyObject *error, int fate);
+void notes_unwind(Recorder *r, PyThreadState *state, const _PyInterpreterFrame *frame, PyObject *error);
+void notes_outcome(Recorder *r, PyThreadState *state, const _PyInterpreterFrame *frame, PyObject *error);
+bool notes_is_library(const PyCodeObject *code, const char *name);
+
+/* audit.c */
+bool audit_open(Recorder *r);
+void audit_close(Recorder *r);
+PyObject *audit_hush(PyThreadState *state);
+void audit_unhush(PyThreadState *state, PyObject *hooks);
+
+/* warnings.c */
+void warnings_open(Recorder *r);
+void warnings_close(Recorder *r);
+bool warnings_shown(Recorder *r, const PyThreadState *state, const PyCodeObject *code);
 
 /* callbacks.c */
 typedef struct Callback {

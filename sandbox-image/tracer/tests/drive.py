@@ -32,7 +32,7 @@ SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 def layout(trace_bytes: int) -> tuple[list[dict[str, int]], int]:
     """Return the areas and the size of the trace memory, as the supervisor lays them out."""
     areas, at = [], HEADER
-    for capacity in (trace_bytes, 2 << 20, 512 << 10, 512 << 10, 132 << 10):
+    for capacity in (trace_bytes, 2 << 20, 512 << 10, 512 << 10, 132 << 10, 204 << 10):
         areas.append({"offset": at, "capacity": capacity})
         at += (capacity + 4095) & ~4095
     return areas, at
