@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,8 @@ const readerBuffer = 256
 // topic is what a listener wants to hear of.
 type topic struct{ channel, id string }
 
-// hub shares one subscription among all who wait for news of jobs. Its goroutine starts with
+// hub shares one subscription among all who wait for news of jobs. It hears the channels that somebody has listened to: a
+// worker only that of cancellations, of which there are few. Its goroutine starts with
 // the first listener and ends with close.
 type hub struct {
 	rdb    redis.UniversalClient
@@ -30,6 +32,8 @@ type hub struct {
 	mu        sync.Mutex
 	ctx       context.Context // of the goroutine; canceled by close
 	started   bool
+	heard     []string      // the channels that are subscribed to, or will be
+	more      chan struct{} // told when heard grew
 	listeners map[topic]map[chan struct{}]struct{}
 	all       map[chan string]string // readers of Endings, and their channel
 }
@@ -37,6 +41,7 @@ type hub struct {
 func (h *hub) init(rdb redis.UniversalClient) {
 	h.rdb = rdb
 	h.closed, h.done = make(chan struct{}), make(chan struct{})
+	h.more = make(chan struct{}, 1)
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.listeners = make(map[topic]map[chan struct{}]struct{})
 	h.all = make(map[chan string]string)
@@ -52,7 +57,7 @@ func (h *hub) listen(channel, id string) (told <-chan struct{}, leave func()) {
 		h.listeners[t] = make(map[chan struct{}]struct{})
 	}
 	h.listeners[t][c] = struct{}{}
-	h.start()
+	h.hear(channel)
 	return c, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -63,21 +68,39 @@ func (h *hub) listen(channel, id string) (told <-chan struct{}, leave func()) {
 	}
 }
 
-// start starts the goroutine, once. h.mu is held.
-func (h *hub) start() {
-	if h.started || h.ctx.Err() != nil {
+// hear subscribes to a channel, once, and starts the goroutine that does it. h.mu is held.
+func (h *hub) hear(channel string) {
+	if h.ctx.Err() != nil {
 		return
 	}
-	h.started = true
-	go h.run(h.ctx)
+	if !slices.Contains(h.heard, channel) {
+		h.heard = append(h.heard, channel)
+		poke(h.more)
+	}
+	if !h.started {
+		h.started = true
+		go h.run(h.ctx)
+	}
+}
+
+// subscribe subscribes to the channels that were not heard before. When it fails the client does it with its next connection.
+func (h *hub) subscribe(ctx context.Context, sub *redis.PubSub, before int) (heard int) {
+	h.mu.Lock()
+	channels := slices.Clone(h.heard[before:])
+	h.mu.Unlock()
+	if len(channels) > 0 {
+		_ = sub.Subscribe(ctx, channels...)
+	}
+	return before + len(channels)
 }
 
 // run hears the messages of Redis. The client connects again by itself when the connection breaks, and says so
 // with a Subscription; what was missed meanwhile is made good by having everybody look.
 func (h *hub) run(ctx context.Context) {
 	defer close(h.done)
-	sub := h.rdb.Subscribe(ctx, doneChannel, cancelChannel, stateChannel)
+	sub := h.rdb.Subscribe(ctx)
 	defer func() { _ = sub.Close() }() // Nothing is left to lose.
+	heard := h.subscribe(ctx, sub, 0)
 	messages := sub.ChannelWithSubscriptions()
 	ticker := time.NewTicker(recheckEvery)
 	defer ticker.Stop()
@@ -85,6 +108,8 @@ func (h *hub) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-h.more:
+			heard = h.subscribe(ctx, sub, heard)
 		case <-ticker.C:
 			h.tellAll()
 		case m := <-messages:

@@ -6,19 +6,6 @@ import "github.com/redis/go-redis/v9"
 // it can be taken out by its id alone; those keys are made inside the scripts, and have the
 // index's hash tag, that is its cluster slot.
 
-// luaClose takes an id out of the index of open jobs.
-const luaClose = `
-local function close(id)
-	redis.call('ZREM', KEYS[1], id)
-	local of = redis.call('HGET', KEYS[2], id)
-	if not of then return end
-	local queue, tenant = string.match(of, '^([^|]*)|(.*)$')
-	redis.call('HDEL', KEYS[2], id)
-	redis.call('ZREM', '{' .. KEYS[1] .. '}:queue:' .. queue, id)
-	redis.call('ZREM', '{' .. KEYS[1] .. '}:tenant:' .. queue .. ':' .. tenant, id)
-end
-`
-
 // admitScript: KEYS open, of, of the queue, of the tenant in the queue; ARGV id, delay ms, ttl ms, queue|tenant, most in
 // the queue, most of the tenant (negative: any number).
 var admitScript = redis.NewScript(luaClock + `
@@ -42,16 +29,25 @@ return {'ok', tenants}
 `)
 
 // newsScript: KEYS open, of; ARGV delay ms, how many of the ids were claimed, ids. The jobs that were claimed are to be looked at after
-// the delay, if not before; the others have ended.
-var newsScript = redis.NewScript(luaClock + luaClose + `
+// the delay, if not before; the others have ended, and leave each index together.
+var newsScript = redis.NewScript(luaClock + `
 local soon, claimed = ms(now + ARGV[1]), tonumber(ARGV[2])
-for i = 3, #ARGV do
-	if i - 2 <= claimed then
-		redis.call('ZADD', KEYS[1], 'XX', 'LT', soon, ARGV[i])
-	else
-		close(ARGV[i])
+for i = 3, claimed + 2 do redis.call('ZADD', KEYS[1], 'XX', 'LT', soon, ARGV[i]) end
+if #ARGV < claimed + 3 then return {'ok'} end
+local ended = {unpack(ARGV, claimed + 3)}
+redis.call('ZREM', KEYS[1], unpack(ended))
+local leave = {}
+for i, of in ipairs(redis.call('HMGET', KEYS[2], unpack(ended))) do
+	if of then
+		local queue, tenant = string.match(of, '^([^|]*)|(.*)$')
+		for _, index in ipairs({'queue:' .. queue, 'tenant:' .. queue .. ':' .. tenant}) do
+			leave[index] = leave[index] or {}
+			table.insert(leave[index], ended[i])
+		end
 	end
 end
+redis.call('HDEL', KEYS[2], unpack(ended))
+for index, ids in pairs(leave) do redis.call('ZREM', '{' .. KEYS[1] .. '}:' .. index, unpack(ids)) end
 return {'ok'}
 `)
 

@@ -29,9 +29,9 @@ if not held[1] then return {'missing'} end
 if held[1] ~= 'running' or held[2] ~= ARGV[1] then return {'fenced', held[1]} end
 `
 
-// luaEntry reads the entry as a list of entryFields.
+// luaEntry reads the entry as a list of entryFields, or an error when it is no hash.
 var luaEntry = `
-local function entry() return redis.call('HMGET', KEYS[1], '` + strings.Join(entryFields, "', '") + `') end
+local function entry() return redis.pcall('HMGET', KEYS[1], '` + strings.Join(entryFields, "', '") + `') end
 `
 
 // withFields makes $state and the like in a script the elements of h, which entry has returned.
@@ -115,14 +115,15 @@ return {'created', made}
 // be replaced, so that somebody can finish the job. A fence that is no number is
 // replaced by the time, which is larger than any count. The TTLs are renewed when an eighth of them is over.
 var claimScript = redis.NewScript(luaClock + luaEntry + luaHistory + luaRevive + withFields(fmt.Sprintf(`
-local how, h = 'claimed', {}
-local kind = redis.call('TYPE', KEYS[1])['ok']
-if kind == 'none' then return {'missing'} end
-if kind == 'hash' then h = entry() else redis.call('DEL', KEYS[1]) end
+local how, h = 'claimed', entry()
+if h.err then
+	redis.call('DEL', KEYS[1])
+elseif not $state and redis.call('EXISTS', KEYS[1]) == 0 then
+	return {'missing'}
+end
 local function answer()
-	local input = false
-	local n = redis.pcall('STRLEN', KEYS[2])
-	if type(n) == 'number' and n <= tonumber(ARGV[4]) then input = redis.call('GET', KEYS[2]) end
+	local input = redis.pcall('GETRANGE', KEYS[2], 0, ARGV[4])
+	if type(input) ~= 'string' or #input > tonumber(ARGV[4]) then input = false end
 	return {how, h, input}
 end
 if $state == 'dead' and $shelved == '1' and redis.call('EXISTS', KEYS[2]) == 1 then
@@ -216,12 +217,8 @@ if ttl <= 0 then ttl = tonumber(ARGV[8]) end
 ttl = ms(ttl)
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ttl)
 redis.call('HSET', KEYS[1], 'state', ARGV[3], 'status', ARGV[4], 'finished', ms(now), 'ended', ARGV[1])
-if ARGV[5] == '' then
-	redis.call('HDEL', KEYS[1], 'claim', 'beat', 'creator', 'class', 'message')
-else
-	redis.call('HDEL', KEYS[1], 'claim', 'beat', 'creator')
-	redis.call('HSET', KEYS[1], 'class', ARGV[5], 'message', ARGV[6])
-end
+redis.call('HDEL', KEYS[1], 'claim', 'beat', 'creator', 'class', 'message')
+if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'class', ARGV[5], 'message', ARGV[6]) end
 redis.call('PEXPIRE', KEYS[1], ttl)
 redis.call('PEXPIRE', KEYS[2], ttl)
 if ARGV[1] ~= '1' then redis.call('PEXPIRE', KEYS[4], ttl) end

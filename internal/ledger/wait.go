@@ -144,7 +144,7 @@ func (h *hub) read(ctx context.Context, channel string) (<-chan string, error) {
 		return nil, ErrClosed
 	}
 	h.all[c] = channel
-	h.start()
+	h.hear(channel)
 	leave := func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
