@@ -133,6 +133,14 @@ class AdapterTest(unittest.TestCase):
         self.assertIsNone(found["returncode"])
         self.assertNotIn(marker, os.environ)
 
+    def test_why_there_is_no_answer(self) -> None:
+        """Each way to have none is told apart, and none raises."""
+        for status, want in ((422, "refused the code"), (429, "busy"), (503, "busy"), (401, "does not let"), (403, "does not let"), (500, "fault")):
+            found = self.tracer(json_response({"title": "T", "status": status}, status)).trace("1")
+            self.assertEqual(set(found), {"stdout", "stderr", "returncode", "error"})
+            self.assertIn(want, found["error"])
+        self.assertIn("Nothing was executed: the job holds half of a surrogate pair", self.tracer().trace("'\ud800'")["error"])
+
     def test_mode(self) -> None:
         """Without SANDBOX_MODE=sandboxed nothing is sent."""
         for mode in ({}, {"SANDBOX_MODE": "static_only"}, {"SANDBOX_MODE": ""}, {"SANDBOX_MODE": "on"}):

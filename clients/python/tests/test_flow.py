@@ -107,6 +107,34 @@ class FlowTest(unittest.TestCase):
             client.submit("x")
         self.assertEqual((len(transport.requests), caught.exception.retry_after), (1, 3600.0))
 
+    def test_patience(self) -> None:
+        """Once a server has shown itself a wait outlives its absence; a client without retries has no patience."""
+        away = [errors.ConnectFailed("away")] * 20
+        lasting: list[dict[tuple[str, str], list[Any]]] = [
+            {POST: [json_response(document("queued"), 202)], GET: [*away, json_response(document())]},
+            {POST: [errors.TransportError("broke"), *away, json_response(document())]},
+            {POST: [problem(502, "gateway"), *away, json_response(document())]},
+        ]
+        for script in lasting:
+            client, _ = self.client(script)
+            self.assertEqual(client.trace("x", id="a", timeout=1e6).stdout, "1\n")
+            self.assertLessEqual(max(self.pauses), 2.0)
+        for first in (errors.ConnectFailed("away"), errors.TransportError("broke")):
+            client, transport = self.client({POST: [first, *away]}, max_retries=0)
+            with self.assertRaises(errors.TransportError):
+                client.trace("x", id="a", timeout=1e6)
+            self.assertEqual(len(transport.requests), 1)
+
+    def test_events_without_end(self) -> None:
+        """A stream that ends over and over without a word is given up; one that only has comments is not."""
+        client, transport = self.client({("GET", "/api/v1/traces/a/events"): [Response(200, {}, b"")]}, max_retries=2)
+        with self.assertRaises(errors.TransportError):
+            list(client.events("a"))
+        self.assertEqual(len(transport.requests), 3)
+        rest = b"id: finished-1\nevent: finished\ndata: {\"id\":\"a\",\"state\":\"finished\",\"status\":\"ok\"}\n\n"
+        client, transport = self.client({("GET", "/api/v1/traces/a/events"): [*[Response(200, {}, b": still there\n\n")] * 9, Response(200, {}, rest)]}, max_retries=2)
+        self.assertEqual([e.name for e in client.events("a")], ["finished"])
+
     def test_deadline_is_total(self) -> None:
         """Retries do not make a timeout longer, and the job is canceled."""
         now = [0.0]

@@ -61,16 +61,15 @@ class ServerTest(unittest.TestCase):
     def test_timeout_and_cancel(self) -> None:
         """A wait that is over keeps the id; trace cancels."""
         client = self.client()
-        handle = client.submit("# sleep 30\n")
-        begin = time.monotonic()
+        handle = client.submit("# hold\n")
         with self.assertRaises(errors.TraceTimeout) as caught:
             client.wait(handle.id, timeout=0.3)
         self.assertEqual(caught.exception.id, handle.id)
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assertIsNone(client.get(handle.id).result)
         client.cancel(handle.id)
         self.assertEqual(client.wait(handle.id).status, "canceled")
         with self.assertRaises(errors.TraceTimeout) as caught:
-            client.trace("# sleep 30\n", timeout=0.5)
+            client.trace("# hold\n", timeout=0.5)
         self.assertEqual(client.wait(caught.exception.id or "").status, "canceled")
 
     def test_events(self) -> None:
@@ -137,7 +136,7 @@ class AsyncServerTest(unittest.IsolatedAsyncioTestCase):
 
             async def waits(n: int) -> float:
                 begin = time.monotonic()
-                await asyncio.gather(*[(client, other)[i % 2].wait(gate.id, timeout=20) for i in range(n)])
+                await asyncio.gather(*[(client, other)[i % 2].wait(gate.id, timeout=60) for i in range(n)])
                 return time.monotonic() - begin
 
             one = asyncio.create_task(waits(1))
@@ -153,20 +152,20 @@ class AsyncServerTest(unittest.IsolatedAsyncioTestCase):
     async def test_cancelled_wait_leaves(self) -> None:
         """A task that is cancelled closes its connection, and the client goes on."""
         async with AsyncTraceClient(URL, token=TOKEN) as client:
-            handle = await client.submit("# sleep 30\n")
+            handle = await client.submit("# hold\n")
             task = asyncio.create_task(client.wait(handle.id))
             await asyncio.sleep(0.2)
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await task
             self.assertEqual((await client.limits())["max_wait_s"], 30)
-            traced = asyncio.create_task(client.trace("# sleep 30\n", id=f"left-{handle.id}"))
+            traced = asyncio.create_task(client.trace("# hold\n", id=f"left-{handle.id}"))
             await asyncio.sleep(0.3)
             traced.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await traced
             await client.cancel(handle.id)
-            self.assertEqual((await client.wait(f"left-{handle.id}", timeout=10)).status, "canceled")
+            self.assertEqual((await client.wait(f"left-{handle.id}", timeout=60)).status, "canceled")
 
     def test_two_loops(self) -> None:
         """One client under one event loop after the other."""

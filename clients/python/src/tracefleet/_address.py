@@ -15,6 +15,8 @@ USER_AGENT = "tracefleet-python/0.1"
 MAX_HEADERS = 64 << 10
 IDLE = 20.0
 """Seconds after which an unused connection is not used again; the server keeps it for longer."""
+MOST_IDLE = 256
+"""How many unused connections are kept."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from urllib.request import getproxies, proxy_bypass
 
-from ._address import IDLE, MAX_HEADERS, Address, unpack
+from ._address import IDLE, MAX_HEADERS, MOST_IDLE, Address, unpack
 from ._flow import MAX_BODY, Request, Response
 from ._sync import _Refused
 from .errors import ConfigError, ConnectFailed, TraceTimeout, TransportError
@@ -128,12 +128,20 @@ class AsyncTransport:
         finally:
             if not done:  # Also when the caller is cancelled: what comes later is nobody's answer.
                 connection.abort()
-        if headers.get("connection", "").lower() == "close":
+        if headers["connection"] == "close":
             connection.abort()
         else:
-            connection.since = time.monotonic()
-            self._idle.append(connection)
+            self._keep(connection)
         return Response(status, headers, unpack(body, headers.get("content-encoding", ""), MAX_BODY))
+
+    def _keep(self, connection: _Connection) -> None:
+        """Put a connection back, and close those that nobody has used for long."""
+        connection.since = time.monotonic()
+        kept = [other for other in self._idle if other.usable][-(MOST_IDLE - 1) :]
+        for other in self._idle:
+            if other not in kept:
+                other.abort()
+        self._idle = [*kept, connection]
 
     async def _start(self, connection: _Connection, request: Request, accept: str) -> tuple[int, dict[str, str]]:
         lines = [f"{request.method} {self._address.base}{request.path} HTTP/1.1"]
@@ -150,16 +158,20 @@ class AsyncTransport:
             status = int(rest[:3])
             if status >= 200:
                 break
-        headers: dict[str, str] = {}
+        # What is not said is as HTTP has it: 1.1 keeps the connection open, 1.0 does not.
+        headers = {"connection": "close" if version == "HTTP/1.0" else "keep-alive"}
         for line in head[1:-2]:
             name, colon, value = line.partition(":")
             if not colon:
                 raise ValueError("a header without a colon")
             headers[name.strip().lower()] = value.strip()
+        headers["connection"] = headers["connection"].lower()
+        if "content-length" not in headers and "transfer-encoding" not in headers and status not in (204, 304):
+            headers["connection"] = "close"  # The end of the body is the end of the connection.
         return status, headers
 
     async def _body(self, connection: _Connection, headers: dict[str, str]) -> bytes:
-        if headers.get("transfer-encoding", "").lower() == "chunked":
+        if headers.get("transfer-encoding", "").lower() == "chunked" or ("content-length" not in headers and headers["connection"] == "close"):
             pieces, size = [], 0
             async for piece in self._pieces(connection, headers, None):
                 size += len(piece)
@@ -182,9 +194,11 @@ class AsyncTransport:
             size = int((await asyncio.wait_for(connection.reader.readuntil(b"\r\n"), timeout)).split(b";")[0], 16)
             if not 0 <= size <= MAX_BODY:
                 raise ValueError("a chunk that is too large")
-            piece = await asyncio.wait_for(connection.reader.readexactly(size + 2), timeout)
             if size == 0:
+                while await asyncio.wait_for(connection.reader.readuntil(b"\r\n"), timeout) != b"\r\n":
+                    pass  # Headers may follow the last chunk.
                 return
+            piece = await asyncio.wait_for(connection.reader.readexactly(size + 2), timeout)
             yield piece[:-2]
 
 

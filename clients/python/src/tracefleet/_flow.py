@@ -83,23 +83,29 @@ class Settings:
     clock: Callable[[], float]
 
 
-def send(s: Settings, deadline: float, request: Request, want: Sequence[int]) -> Flow[Response]:
+def send(s: Settings, deadline: float, request: Request, want: Sequence[int], patient: bool | None = False) -> Flow[Response]:
     """Send a request until it is answered with a wanted status, as often as is allowed and the deadline leaves time.
 
-    Every request of this client can be repeated: submissions carry an id, the others change nothing twice.
+    Every request of this client can be repeated: submissions carry an id, the others change nothing twice. With ``patient`` it is
+    repeated until the deadline, however often that is; with None as soon as anything has shown that a server is there, so that one
+    which is started anew does not end a wait.
     """
-    for attempt in range(s.max_retries + 1):
+    attempt = -1
+    while True:
+        attempt += 1
         left = deadline - s.clock()
         if left <= 0:
             raise errors.TraceTimeout("no answer in time")
         failure: errors.TracefleetError
-        wait = backoff(attempt)
+        wait = backoff(min(attempt, 3) if patient else attempt)
         try:
             response = yield Request(request.method, request.path, request.body, request.headers, min(request.timeout, left))
         except errors.TransportError as err:
             failure = err
             if not err.retryable:
                 raise
+            if patient is None and not isinstance(err, (errors.ConnectFailed, errors.TraceTimeout)):
+                patient = True
         else:
             if response.status in want:
                 return response
@@ -108,10 +114,11 @@ def send(s: Settings, deadline: float, request: Request, want: Sequence[int]) ->
                 raise failure
             if response.retry_after is not None:
                 wait = response.retry_after
-        if attempt == s.max_retries or s.clock() + wait >= deadline:
+            if patient is None:
+                patient = True
+        if (attempt >= s.max_retries and not (patient and s.max_retries)) or s.clock() + wait >= deadline:
             raise failure
         yield Pause(wait)
-    raise AssertionError("not reached")
 
 
 def backoff(attempt: int) -> float:
@@ -183,17 +190,26 @@ def submission(job: dict[str, Any], wait: float, traceparent: str | None) -> Req
 def submit(s: Settings, job: dict[str, Any], traceparent: str | None) -> Flow[Handle]:
     """Submit a job."""
     response = yield from send(s, s.clock() + s.timeout, submission(job, 0, traceparent), (200, 202))
-    found = response.document()
-    return Handle(found["id"], found["state"], response.headers.get("idempotent-replayed") != "true")
+    found = trace_of(response)
+    return Handle(found.id, found.state, response.headers.get("idempotent-replayed") != "true")
 
 
 def get(s: Settings, id: str) -> Flow[Trace]:
     """Read where a job stands."""
     response = yield from send(s, s.clock() + s.timeout, Request("GET", path_of(id), timeout=s.timeout), (200,))
-    return Trace.from_document(response.document())
+    return trace_of(response)
 
 
-def wait(s: Settings, id: str, deadline: float) -> Flow[Result]:
+def trace_of(response: Response) -> Trace:
+    """Read what a server says of a job."""
+    found = response.document()
+    try:
+        return Trace.from_document(found)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise errors.ServerError(response.status, {"title": "The answer is not one of this API", "detail": "is the address that of the fleet?"}) from None
+
+
+def wait(s: Settings, id: str, deadline: float, patient: bool | None = None) -> Flow[Result]:
     """Wait for the result of a job, in requests that each wait for a while."""
     while True:
         left = deadline - s.clock()
@@ -201,10 +217,11 @@ def wait(s: Settings, id: str, deadline: float) -> Flow[Result]:
             raise errors.TraceTimeout(f"job {id} has no result yet", id)
         poll = min(left, LONGEST_POLL)
         try:
-            response = yield from send(s, deadline + 1, Request("GET", path_of(id, wait=f"{poll:.3f}"), timeout=poll + SLACK), (200,))
+            response = yield from send(s, deadline + 1, Request("GET", path_of(id, wait=f"{poll:.3f}"), timeout=poll + SLACK), (200,), patient)
         except errors.TraceTimeout:
             raise errors.TraceTimeout(f"job {id} has no result yet", id) from None
-        found = Trace.from_document(response.document())
+        patient = True
+        found = trace_of(response)
         if found.result is not None:
             return found.result
         if poll < LONGEST_POLL:
@@ -218,13 +235,13 @@ def trace(s: Settings, job: dict[str, Any], traceparent: str | None, deadline: f
     """Submit a job and wait for its result, in one request when that is enough."""
     left = deadline - s.clock()
     try:
-        response = yield from send(s, deadline, submission(job, max(0.0, min(left, LONGEST_POLL)), traceparent), (200, 202))
+        response = yield from send(s, deadline, submission(job, max(0.0, min(left, LONGEST_POLL)), traceparent), (200, 202), None)
     except errors.TraceTimeout as err:
         raise errors.TraceTimeout(str(err), job["id"]) from None
-    found = Trace.from_document(response.document())
+    found = trace_of(response)
     if found.result is not None:
         return found.result
-    return (yield from wait(s, found.id, deadline))
+    return (yield from wait(s, found.id, deadline, True))
 
 
 def cancel(s: Settings, id: str) -> Flow[None]:

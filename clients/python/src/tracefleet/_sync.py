@@ -8,10 +8,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
-from ._address import IDLE, Address, unpack
+from ._address import IDLE, MOST_IDLE, Address, unpack
 from ._flow import MAX_BODY, Request, Response
+from ._timed import TimedSocket
 from .errors import ConnectFailed, TraceTimeout, TransportError
 
 
@@ -58,6 +60,7 @@ class SyncTransport:
             if answer.status != 200:
                 raise _Refused(_response(answer, answer.read(1 << 20)))
             while True:
+                _allow(connection, time.monotonic() + request.timeout)
                 line = answer.readline(64 << 10)
                 if not line:
                     return
@@ -108,6 +111,7 @@ class SyncTransport:
             raise TraceTimeout(f"{a.host}:{a.port} does not answer") from None
         except OSError as err:
             raise ConnectFailed(f"cannot connect to {a.host}:{a.port}: {err.strerror or err}") from None
+        connection.sock = TimedSocket(connection.sock, deadline)
         return connection
 
     def _start(self, connection: http.client.HTTPConnection, request: Request, accept: str) -> http.client.HTTPResponse:
@@ -121,14 +125,12 @@ class SyncTransport:
         return connection.getresponse()
 
     def _exchange(self, connection: http.client.HTTPConnection, request: Request, deadline: float) -> Response:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TraceTimeout("no answer in time")
-        if connection.sock is not None:
-            connection.sock.settimeout(left)
+        _allow(connection, deadline)
         try:
             answer = self._start(connection, request, "application/json")
             body = answer.read(MAX_BODY + 1)
+            if answer.length and len(body) <= MAX_BODY:
+                raise http.client.IncompleteRead(body, answer.length)  # read(n) itself does not tell.
         except (TimeoutError, socket.timeout):
             raise TraceTimeout("no answer in time") from None
         except (OSError, http.client.HTTPException) as err:
@@ -139,9 +141,24 @@ class SyncTransport:
         if answer.will_close or not answer.isclosed():
             connection.close()
         else:
-            with self._lock:
-                self._idle.append((time.monotonic(), connection))
+            self._keep(connection)
         return response
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        """Put a connection back, and close those that nobody has used for long."""
+        now = time.monotonic()
+        with self._lock:
+            kept = [item for item in self._idle if now - item[0] < IDLE][-(MOST_IDLE - 1) :]
+            old = [item[1] for item in self._idle if item not in kept]
+            self._idle = [*kept, (now, connection)]
+        for other in old:
+            other.close()
+
+
+def _allow(connection: http.client.HTTPConnection, deadline: float) -> None:
+    """Give a connection a new deadline."""
+    sock: Any = connection.sock  # A TimedSocket, which http.client does not know of.
+    sock.deadline = deadline
 
 
 class _Dropped(Exception):

@@ -18,6 +18,8 @@ from .errors import ConfigError, TracefleetError, TraceTimeout, TransportError
 from .models import Code, Event, Handle, JobOptions, Limits, MapItem, Result, Trace, TraceOptions
 
 T = TypeVar("T")
+_PARTING = 0.25
+"""Seconds that a cancelled caller is held up so that its job is canceled too."""
 
 
 class AsyncTransportLike(Protocol):
@@ -94,10 +96,11 @@ class AsyncTraceClient:
             raise
         except asyncio.CancelledError:
             if cancel_on_timeout:
-                # The caller must not be held up; aclose waits for it.
+                # The caller is not held up for long: aclose waits for the rest. A loop that ends now has no later.
                 chore = asyncio.get_running_loop().create_task(self._give_up(job["id"]))
                 self._chores.add(chore)
                 chore.add_done_callback(self._chores.discard)
+                await asyncio.wait({chore}, timeout=_PARTING)
             raise
 
     async def map(self, jobs: Iterable[JobLike], *, concurrency: int = 8) -> AsyncIterator[MapItem]:
@@ -131,12 +134,12 @@ class AsyncTraceClient:
             headers = {"Last-Event-ID": last} if last else {}
             try:
                 async for line in self._transport.stream(Request("GET", _flow.path_of(id, "/events"), headers=headers, timeout=60.0)):
+                    failures = 0  # Also a comment, which only shows that the server is there.
                     if line:
                         lines.append(line)
                         continue
                     if found := _flow.parse_event(lines):
                         last, name, data = found
-                        failures = 0
                         yield Event(name, data["id"], data["state"], data.get("status"), last)
                         if name == "finished":
                             return
@@ -144,6 +147,8 @@ class AsyncTraceClient:
                 if last.startswith("finished"):
                     return
                 failures += 1
+                if failures > self._settings.max_retries:
+                    raise TransportError("the stream ends before the job does")
             except _Refused as err:
                 raise _flow.refusal(err.response) from None
             except TransportError:
@@ -164,8 +169,9 @@ class AsyncTraceClient:
 
     async def aclose(self) -> None:
         """Finish what is under way and close idle connections."""
-        if self._chores:
-            await asyncio.wait(self._chores)
+        loop = asyncio.get_running_loop()
+        if own := [chore for chore in self._chores if chore.get_loop() is loop]:
+            await asyncio.wait(own)
         await self._transport.aclose()
 
     async def __aenter__(self) -> AsyncTraceClient:

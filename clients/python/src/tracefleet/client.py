@@ -124,12 +124,12 @@ class TraceClient:
             headers = {"Last-Event-ID": last} if last else {}
             try:
                 for line in self._transport.stream(Request("GET", _flow.path_of(id, "/events"), headers=headers, timeout=60.0)):
+                    failures = 0  # Also a comment, which only shows that the server is there.
                     if line:
                         lines.append(line)
                         continue
                     if found := _flow.parse_event(lines):
                         last, name, data = found
-                        failures = 0
                         yield Event(name, data["id"], data["state"], data.get("status"), last)
                         if name == "finished":
                             return
@@ -137,6 +137,8 @@ class TraceClient:
                 if last.startswith("finished"):
                     return
                 failures += 1
+                if failures > self._settings.max_retries:
+                    raise TransportError("the stream ends before the job does")
             except _Refused as err:
                 raise _flow.refusal(err.response) from None
             except TransportError:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .aclient import AsyncTraceClient
 from .client import TraceClient
-from .errors import ApiError, ConfigError, TracefleetError, TraceTimeout
+from .errors import ApiError, AuthError, ConfigError, Forbidden, RateLimited, ServerError, TracefleetError, TraceTimeout, Unavailable
 from .models import Code, Limits, Result, Status
 
 SANDBOX_WARNING = "⚠️ Execra will execute this code in a sandboxed environment. Review before tracing."
@@ -55,6 +55,14 @@ def _explain(err: TracefleetError) -> str:
         return str(err)
     if isinstance(err, TraceTimeout) and err.id:
         return "The sandbox did not finish in time; the run was canceled."
+    if isinstance(err, ConfigError):
+        return f"Nothing was executed: {err}"
+    if isinstance(err, (RateLimited, Unavailable)):
+        return f"The sandbox is busy or not ready; nothing was executed. ({err})"
+    if isinstance(err, (AuthError, Forbidden)):
+        return f"The sandbox does not let this Execra in; nothing was executed. ({err})"
+    if isinstance(err, ServerError):
+        return f"The sandbox has a fault of its own. ({err})"
     if isinstance(err, ApiError):
         return f"The sandbox refused the code: {err}"
     return f"The sandbox cannot be reached; nothing was executed here. ({err})"
@@ -275,7 +283,7 @@ def _stopped(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return an exception event for a program that was not left to end in its own way."""
     names = {
         Status.TIME_LIMIT: "TimeoutError", Status.MEMORY_LIMIT: "MemoryError", Status.OUTPUT_LIMIT: "OutputLimitExceeded",
-        Status.SIGNALED: "ProcessCrashed",
+        Status.SIGNALED: "ProcessCrashed", Status.RESULT_INVALID: "SandboxBroken",
     }
     name = names.get(document.get("status", ""))
     if name is None:

@@ -39,7 +39,7 @@ class FakeTransport:
 
     def stream(self, request: Request) -> Iterator[str]:
         """Yield the lines of the next answer."""
-        yield from self.send(request).body.decode().split("\n")
+        yield from self.send(request).body.decode().splitlines()
 
     def close(self) -> None:
         """Do nothing."""
