@@ -153,14 +153,15 @@ func (p *Pool) take(ctx context.Context, l job.Limits) (sandbox.Sandbox, string,
 	if err != nil || !given.adjust {
 		return given.lease(p), given.how, err
 	}
-	switch err = given.unit.box.(Adjuster).Adjust(ctx, l); {
+	waited := given.unit // the keeper reads it when given is the next one
+	switch err = waited.box.(Adjuster).Adjust(ctx, l); {
 	case err == nil:
 		return given.lease(p), takenAdjusted, nil
 	case errors.Is(err, errors.ErrUnsupported):
-		p.tell(func(k *keeper, _ time.Time) { k.putBack(given.unit) })
+		p.tell(func(k *keeper, _ time.Time) { k.putBack(waited) })
 	default:
 		p.log.Warn("limits of a waiting sandbox could not be changed", zap.Error(err))
-		p.tell(func(k *keeper, _ time.Time) { k.spoil(given.unit, discardAdjust) })
+		p.tell(func(k *keeper, _ time.Time) { k.spoil(waited, discardAdjust) })
 	}
 	if ctx.Err() != nil {
 		return nil, "", p.ended(ctx)

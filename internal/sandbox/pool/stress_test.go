@@ -55,7 +55,7 @@ func stress(t *testing.T, cfg pool.Config, d time.Duration) {
 	}
 	f := setup(t, e, cfg)
 
-	until, cancel := context.WithTimeout(t.Context(), d)
+	until, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var users sync.WaitGroup
 	var served sync.Map
@@ -85,9 +85,12 @@ func stress(t *testing.T, cfg pool.Config, d time.Duration) {
 			pauseFor(until, time.Millisecond)
 		}
 	})
-	pauseFor(until, d*3/4)
+	pauseFor(until, d)
+	// A busy machine takes longer to come to something.
+	awaitReal(t, "fifty jobs to run", func() bool { return e.runs() >= leastRuns })
 	e.set(func(e *engine) { e.closeErr = func(int) error { return nil } })
-	pauseFor(until, d/8) // what is in quarantine comes out
+	pauseFor(until, d/8) // what is under way may still go into quarantine, and comes out of it again
+	awaitReal(t, "the quarantine to be empty", func() bool { return f.metric("tracefleet_pool_sandboxes", "quarantined") == 0 })
 	if err := f.stop(); err != nil {
 		t.Errorf("run: %v", err)
 	}
@@ -99,15 +102,35 @@ func stress(t *testing.T, cfg pool.Config, d time.Duration) {
 	if slots := cfg.WithDefaults().Slots; e.maxLive > slots {
 		t.Errorf("%d sandboxes at once in %d slots", e.maxLive, slots)
 	}
-	ran := 0
 	for _, b := range e.boxes {
-		ran += b.runs
 		if !b.gone {
 			t.Errorf("sandbox %d was not closed", b.number)
 		}
 	}
-	if ran < 50 {
-		t.Errorf("only %d jobs ran in %d sandboxes", ran, len(e.boxes))
+}
+
+// leastRuns is how many jobs must have run for the test to show something.
+const leastRuns = 50
+
+// runs is how many jobs were given to sandboxes.
+func (e *engine) runs() (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, b := range e.boxes {
+		n += b.runs
+	}
+	return n
+}
+
+// awaitReal polls until ok, in real time.
+func awaitReal(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	const patience = 2 * time.Minute
+	for deadline := time.Now().Add(patience); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+		pauseFor(t.Context(), 5*time.Millisecond)
 	}
 }
 
