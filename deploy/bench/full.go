@@ -7,13 +7,21 @@ import (
 	"time"
 )
 
+// lane is a number of slots: a worker that has as many, and what was measured with it and without.
+type lane struct {
+	slots       int
+	fleet       *fleet
+	loops, jobs meter
+}
+
 // full measures (f): jobs per second while there is always a next job, for (c) and for a worker with as
-// many slots, in turns.
+// many slots, in turns. The workers are all there from the start, so that each turn meets all numbers of slots.
 func (b *bench) full(ctx context.Context) error {
 	if err := b.home.settle(ctx); err != nil {
 		return err
 	}
-	for _, slots := range b.plan.Slots {
+	lanes := make([]*lane, len(b.plan.Slots))
+	for i, slots := range b.plan.Slots {
 		s, err := b.startRedis(ctx)
 		if err != nil {
 			return err
@@ -22,29 +30,44 @@ func (b *bench) full(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var loops, jobs meter
-		for range b.plan.Turns {
-			if err := loops.turn(ctx, slots, slots, b.plan.Turn, func(ctx context.Context) error {
-				_, err := b.bare.loop(ctx, nil)
+		lanes[i] = &lane{slots: slots, fleet: f}
+	}
+	for left := b.plan.Turns; left > 0; left-- {
+		for _, l := range lanes {
+			if err := b.turn(ctx, l); err != nil {
 				return err
-			}); err != nil {
-				return fmt.Errorf("(c) with %d at once: %w", slots, err)
 			}
-			// The stock was made before: the jobs that it served are left out. There are always jobs that wait.
-			if err := jobs.turn(ctx, slots+2, slots+1, b.plan.Turn, func(ctx context.Context) error {
-				_, err := f.client.answer(ctx)
-				return err
-			}); err != nil {
-				return fmt.Errorf("fleet with %d slots: %w", slots, err)
+			// What it makes ready or removes must not fall into another's turn.
+			rest := l.fleet.settle
+			if left == 1 {
+				rest = func(context.Context) error { return l.fleet.stop() }
 			}
-			if err := f.settle(ctx); err != nil {
+			if err := rest(ctx); err != nil {
 				return err
 			}
 		}
-		b.report.full(slots, loops.rate(), jobs.rate())
-		if err := f.stop(); err != nil {
-			return err
-		}
+	}
+	for _, l := range lanes {
+		b.report.full(l.slots, l.loops.rate(), l.jobs.rate())
+	}
+	return nil
+}
+
+// turn measures both sides of a lane for a while.
+func (b *bench) turn(ctx context.Context, l *lane) error {
+	if err := l.loops.turn(ctx, l.slots, l.slots, b.plan.Turn, func(ctx context.Context) error {
+		_, err := b.bare.loop(ctx, nil)
+		return err
+	}); err != nil {
+		return fmt.Errorf("(c) with %d at once: %w", l.slots, err)
+	}
+	// There are always jobs that wait. The stock was made before: the jobs that it serves are left out, and as many
+	// more, during which what those have used is removed.
+	if err := l.jobs.turn(ctx, l.slots+2, 2*l.slots+1, b.plan.Turn, func(ctx context.Context) error {
+		_, err := l.fleet.client.answer(ctx)
+		return err
+	}); err != nil {
+		return fmt.Errorf("fleet with %d slots: %w", l.slots, err)
 	}
 	return nil
 }

@@ -31,6 +31,6 @@ func fullPlan() plan {
 func quickPlan() plan {
 	return plan{
 		Name: "quick", QueueJobs: 5000, QueueTurns: 2, IdleRounds: 12, ContainerEvery: 4,
-		Slots: []int{1, 2, 4, 8}, Turns: 1, Turn: time.Second, MemoryJobs: 16, MemoryLooks: 2,
+		Slots: []int{1, 2, 4, 8}, Turns: 1, Turn: 1500 * time.Millisecond, MemoryJobs: 16, MemoryLooks: 2,
 	}
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -122,7 +123,7 @@ func newKeeper(p *Pool) *keeper {
 	return &keeper{
 		pool: p, cfg: p.cfg, generation: p.generation.Load(), warden: warden,
 		leased: map[*unit]struct{}{}, quarantined: map[*unit]struct{}{},
-		tuner: newTuner(2, p.cfg.MaxLaunching),
+		tuner: newTuner(runtime.GOMAXPROCS(0), p.cfg.MaxLaunching),
 	}
 }
 
