@@ -24,6 +24,9 @@ func TestAttacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if clean, err = clean.Patient(); err != nil {
+		t.Fatal(err)
+	}
 	notes := newReport(t, f)
 	// A group of its own, so that everything below comes after all of them.
 	t.Run("each", func(t *testing.T) {

@@ -24,7 +24,9 @@ func load(t *testing.T, kind string) []scenario.Scenario {
 		t.Fatal(err)
 	}
 	for i := range found {
-		found[i] = found[i].Under(*runtime)
+		if found[i], err = found[i].Under(*runtime).Patient(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return found
 }

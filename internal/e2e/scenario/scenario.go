@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -111,10 +112,6 @@ func LoadAll(root string) ([]Scenario, error) {
 	return found, errors.Join(faults...)
 }
 
-// patientWallMS is the limit on wall time of a scenario that names none: on a machine that is busy with other
-// tests a program may wait long for a processor.
-const patientWallMS = 60_000
-
 // Job is the Job document to submit: the folder's files, then whatever
 // job.json says, with the given id.
 func (s Scenario) Job(id string) ([]byte, error) {
@@ -122,13 +119,6 @@ func (s Scenario) Job(id string) ([]byte, error) {
 	for key, value := range s.overrides {
 		job[key] = value
 	}
-	limits := map[string]any{"wall_ms": patientWallMS}
-	if named, ok := s.overrides["limits"]; ok {
-		if err := json.Unmarshal(named, &limits); err != nil {
-			return nil, fmt.Errorf("scenario %s: limits: %w", s.Name, err)
-		}
-	}
-	job["limits"] = limits
 	job["name"] = s.Name
 	job["id"] = id
 	document, err := json.Marshal(job)
@@ -136,6 +126,29 @@ func (s Scenario) Job(id string) ([]byte, error) {
 		return nil, fmt.Errorf("scenario %s: encode job: %w", s.Name, err)
 	}
 	return document, nil
+}
+
+// patientWallMS is the limit on wall time of a patient scenario that names none.
+const patientWallMS = 60_000
+
+// Patient is the scenario with a minute of wall time, unless it names a limit itself: on a machine that is busy with
+// other tests a program may wait long for a processor. It fails when limits are not a JSON object.
+func (s Scenario) Patient() (Scenario, error) {
+	limits := map[string]any{"wall_ms": patientWallMS}
+	if named, ok := s.overrides["limits"]; ok {
+		if err := json.Unmarshal(named, &limits); err != nil {
+			return Scenario{}, fmt.Errorf("scenario %s: limits: %w", s.Name, err)
+		}
+	}
+	data, err := json.Marshal(limits)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("scenario %s: encode limits: %w", s.Name, err)
+	}
+	overrides := map[string]json.RawMessage{}
+	maps.Copy(overrides, s.overrides)
+	overrides["limits"] = data
+	s.overrides = overrides
+	return s, nil
 }
 
 // Under is the scenario as it is under the OCI runtime of that name: with what

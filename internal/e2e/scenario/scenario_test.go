@@ -27,8 +27,8 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestPatientJob checks that a program gets a minute unless the scenario names a limit on wall time.
-func TestPatientJob(t *testing.T) {
+// TestPatient checks that a program gets a minute unless the scenario names a limit on wall time.
+func TestPatient(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]map[string]any{
 		`{}`:                             {"wall_ms": 60_000.0},
@@ -39,6 +39,9 @@ func TestPatientJob(t *testing.T) {
 	} {
 		s, err := Load(folder(t, map[string]string{"main.py": "", "want.json": `{"status":"ok"}`, "job.json": text}))
 		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err = s.Patient(); err != nil {
 			t.Fatal(err)
 		}
 		document, err := s.Job("id-1")
