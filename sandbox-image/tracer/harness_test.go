@@ -44,7 +44,7 @@ type program struct {
 func script(source string) program {
 	return program{
 		Files: map[string]string{"main.py": source}, Entrypoint: "main.py", Args: []string{}, Mode: "full", Values: true,
-		Include: []string{"."}, Events: 10_000, TraceBytes: 4 << 20, ExactMS: 2500, Seconds: 20, Plain: true,
+		Include: []string{"."}, Events: 10_000, TraceBytes: 4 << 20, ExactMS: 2500, Seconds: 120, Plain: true,
 	}
 }
 
@@ -190,7 +190,7 @@ func asProgram(s scenario.Scenario) (program, error) {
 		p.Seconds, p.ExactMS, p.Plain = float64(limit)/1000, limit/4, false
 	}
 	if j.Limits.OutputBytes > 0 {
-		p.Seconds, p.Plain = 1, false
+		p.Seconds, p.Plain = 10, false
 	}
 	return p, nil
 }
