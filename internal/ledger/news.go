@@ -69,10 +69,11 @@ func (n *news) send(ctx context.Context) {
 	n.turn <- struct{}{} // for newsTimeout at most
 	defer func() { <-n.turn }()
 	n.mu.Lock()
-	claims, endings := n.claims, n.endings
+	claims, endings := map[string]struct{}(nil), n.endings
 	n.due, n.endings = false, nil
-	if len(claims) > 0 {
-		n.claims = map[string]struct{}{}
+	if len(n.claims) > 0 {
+		// What is sent belongs to this call; an empty map stays for the next claims.
+		claims, n.claims = n.claims, map[string]struct{}{}
 	}
 	n.mu.Unlock()
 	if len(claims)+len(endings) == 0 {
