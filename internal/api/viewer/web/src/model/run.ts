@@ -105,6 +105,12 @@ export class Run {
     return Math.max(0, this.stepAfter(seq) - 1);
   }
 
+  /** The step of the event with exactly the number seq, or null when it is not recorded. */
+  stepWith(seq: number): number | null {
+    const step = this.stepAfter(seq) - 1;
+    return this.events[step]?.seq === seq ? step : null;
+  }
+
   private index(): void {
     const functions = new Map((this.result.trace?.functions ?? []).map((f) => [f.id, f]));
     const paths = new Map((this.result.trace?.files ?? []).map((f) => [f.id, f.path]));
@@ -319,9 +325,13 @@ export class Run {
     return -1;
   }
 
-  /** The step worth looking at first: the failure, else the last one before a stop, else the first. */
+  /** The step worth looking at first: the failure, be it a thread's, else the last one before a stop, else the first. */
   opening(): number {
     if (this.fatal >= 0) return this.fatal;
+    const death = this.result.summary?.thread_exceptions?.[0];
+    const at = death && this.result.status === "ok"
+      ? this.events.findLastIndex((e) => e.event === "exception" && e.thread === death.thread && e.line === death.line && e.exception?.type === death.type) : -1;
+    if (at >= 0) return at;
     const ended = this.result.status === "ok" || this.result.status === "exit_nonzero";
     return ended ? 0 : Math.max(0, this.length - 1);
   }

@@ -54,8 +54,6 @@ export interface Trace {
   events: TraceEvent[];
   gaps: Gap[];
   truncation: { events: boolean; bytes: boolean; values: number };
-  /** What the program did to the world around it, where the tracer reports it. */
-  effects?: unknown;
 }
 
 export interface TracebackFrame {
@@ -88,7 +86,55 @@ export interface Summary {
   events_total: number;
   events_kept: number;
   counts_exact: boolean;
-  effects?: unknown;
+  exceptions_caught: number;
+  /** The first and the last of the exceptions raised; results of older workers have none of these. */
+  exceptions?: Raised[];
+  thread_exceptions?: ThreadException[];
+  thread_exceptions_total?: number;
+  warnings?: number;
+  unraisable?: number;
+  effects_total?: { file: number; socket: number; process: number };
+}
+
+/** An exception that was raised in user code, or came into it. */
+export interface Raised {
+  number: number;
+  type: string;
+  message: string;
+  file: string;
+  line: number;
+  function: string;
+  thread: number;
+  /** Null when the run ended before that was known. */
+  caught: boolean | null;
+  /** The number of the last event before it. */
+  seq: number;
+}
+
+/** An exception that ended a thread other than the main one. */
+export interface ThreadException {
+  thread: number;
+  type: string;
+  message: string;
+  file: string;
+  line: number;
+  function: string;
+}
+
+/** Something outside itself that the program reached for. */
+export interface Effect {
+  kind: string;
+  action: string;
+  name: string;
+  family?: string;
+  error: string | null;
+  times: number;
+  failures: number;
+  file: string;
+  line: number;
+  function: string;
+  thread: number;
+  seq: number;
 }
 
 /** The limits of a run, in the units of their names. */
@@ -139,7 +185,7 @@ export interface Result {
   enqueued_at: string;
   started_at: string | null;
   finished_at: string;
-  effects?: unknown;
+  effects?: Effect[] | null;
 }
 
 /** The input of a job, as far as the page uses it. */

@@ -91,6 +91,14 @@ function limitVerdict(r: Result): string {
   return `Stopped: it was still running after ${millis(r.limits.wall_ms)}, its time limit.`;
 }
 
+/** The exceptions that ended threads, in words; the program itself survives them. */
+export function threadWords(r: Result): string[] {
+  const deaths = r.summary?.thread_exceptions ?? [];
+  const words = deaths.map((e) => `thread ${e.thread}: ${exceptionLine(e)}${e.file ? ` (${e.file}:${e.line} in ${e.function})` : ""}`);
+  const more = (r.summary?.thread_exceptions_total ?? 0) - deaths.length;
+  return more > 0 ? [...words, `${count(more, "more thread")}`] : words;
+}
+
 /** The numbers of the run, in words. */
 export function facts(r: Result): string[] {
   const list = [r.status];
@@ -112,6 +120,9 @@ export function notes(r: Result): string[] {
       list.push("The program did not end in the interpreter's own way, so the trace stops where it was then.");
     }
   }
+  const { warnings = 0, unraisable = 0 } = r.summary ?? {};
+  if (warnings > 0) list.push(`${warnings === 1 ? "1 warning was" : `${count(warnings, "warning")} were`} issued.`);
+  if (unraisable > 0) list.push(`${count(unraisable, "exception")} had nobody to go to, as from __del__.`);
   if (r.encoding === "utf-8-lossy") list.push("The output is not all UTF-8; bytes that are not are shown as \ufffd.");
   const shortened = r.trace?.truncation.values ?? 0;
   if (shortened > 0) list.push(`${count(shortened, "value")} ${shortened === 1 ? "is" : "are"} shown shortened.`);

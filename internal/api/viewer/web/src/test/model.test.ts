@@ -1,6 +1,6 @@
 import { heldObjects } from "../model/aliases";
 import { align, firstDifference } from "../model/diff";
-import { effectsOf } from "../model/effects";
+import { effectRows, effectsLeftOut, raisedRows, raisedTotal } from "../model/effects";
 import { history } from "../model/history";
 import { excerpt, passAt, passesOf } from "../model/loops";
 import { blocksOf, bytesBefore, splitAt } from "../model/output";
@@ -167,8 +167,40 @@ test("objects list every name that is the same object", async () => {
 });
 
 test("effects are told in words, with their step", () => {
-  const run = madeRun("", [MODULE], [["call", 1, 1], ["line", 1, 1]], { effects: [["open", "/etc/hosts", "r"], { seq: 2, kind: "connect", to: "10.0.0.1" }, 7] });
-  equal(effectsOf(run), [{ text: "open /etc/hosts r", step: null }, { text: "connect 10.0.0.1", step: 1 }, { text: "7", step: null }]);
+  const base = { kind: "file", action: "read", name: "a.txt", error: null, times: 1, failures: 0, file: "main.py", line: 1, function: "f", thread: 1, seq: 2 };
+  const effects = [
+    base,
+    { ...base, times: 3, failures: 2, error: "ENOENT" },
+    { ...base, kind: "socket", action: "connect", name: "10.0.0.1:80", family: "AF_INET", error: "ENETUNREACH", failures: 1, seq: 99 },
+    { ...base, kind: "process", action: "fork", name: "", file: "", seq: 0 },
+    { ...base, kind: "novel", action: "novelty", error: "EXYZ", failures: 1 },
+  ];
+  const run = madeRun("", [MODULE], [["call", 1, 1], ["line", 1, 1]], { effects, summary: { effects_total: { file: 9, socket: 1, process: 1 } } as never });
+  equal(effectRows(run).map((e) => [e.what, e.name, e.failure, e.times, e.place, e.step]), [
+    ["opened to read", "a.txt", "", "", "main.py:1", 1],
+    ["opened to read", "a.txt", "not found (ENOENT), 2 times", "3 times", "main.py:1", 1],
+    ["tried to connect to", "10.0.0.1:80", "there is no network (ENETUNREACH)", "", "main.py:1", null],
+    ["forked", "", "", "", "", null],
+    ["tried to novelty", "a.txt", "EXYZ", "", "main.py:1", 1],
+  ]);
+  equal(effectsLeftOut(run), 4);
+  equal(effectRows(madeRun("", [MODULE], [["call", 1, 1]])), []);
+});
+
+test("exceptions of the whole run are listed, with holes, and lead to their steps where there are any", () => {
+  const raised = { type: "ValueError", message: "x", file: "main.py", line: 2, function: "<module>", thread: 1, caught: true };
+  const exceptions = [{ ...raised, number: 1, seq: 1 }, { ...raised, number: 8, seq: 700 }];
+  const run = madeRun("", [MODULE], [["call", 1, 1], ["exception", 1, 2, { exception: { type: "ValueError", message: "x" } }], ["line", 1, 3]],
+    { summary: { exceptions, exceptions_caught: 8 } as never });
+  equal(raisedRows(run).map((r) => [r.raised?.number ?? 0, r.leftOut, r.step]), [[1, 0, 1], [0, 6, null], [8, 0, null]]);
+  equal(raisedTotal(run), 8);
+  const older = madeRun("", [MODULE], [["call", 1, 1], ["exception", 1, 2, { exception: { type: "ValueError", message: "x" } }]]);
+  equal(raisedRows(older).map((r) => [r.raised?.type, r.step]), [["ValueError", 1]]);
+});
+
+test("a run whose thread failed opens there, and says so", async () => {
+  const run = await recorded("effects");
+  equal(run.event(run.opening()).exception?.type, run.result.summary?.thread_exceptions?.[0]?.type);
 });
 
 test("texts are aligned by the longest common lines", () => {

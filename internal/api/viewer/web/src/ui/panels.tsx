@@ -1,11 +1,11 @@
 // The panels that list things: the call stack, objects, exceptions and
 // the result itself.
 import { heldObjects, kindOf, slots } from "../model/aliases";
-import { effectsOf } from "../model/effects";
-import { functionName } from "../model/run";
+import { effectRows, effectsLeftOut, raisedRows, type RaisedRow } from "../model/effects";
+import { functionName, type Run } from "../model/run";
 import { clean, visible, visibleLine } from "../model/text";
-import type { ProgramException } from "../model/types";
-import { count, exceptionLine, facts, gapWords, millis, notes, number, size } from "../model/words";
+import type { ProgramException, Raised } from "../model/types";
+import { count, exceptionLine, facts, gapWords, millis, notes, number, size, threadWords } from "../model/words";
 import { Node } from "./values";
 import { RefBadge, StepLink, stepWords, useView } from "./parts";
 
@@ -75,13 +75,13 @@ export function Objects() {
   );
 }
 
-/** The exception that ended the program, with what led to it, and all that were raised. */
+/** The exception that ended the program, with what led to it, those that ended threads, and all that were raised. */
 export function Exceptions() {
-  const view = useView();
-  const { run } = view;
+  const { run } = useView();
   const end = run.result.exception;
-  const raises = run.raises();
-  if (!end && raises.length === 0) return <p class="quiet pad">No exception was raised.</p>;
+  const rows = raisedRows(run);
+  const threads = threadWords(run.result);
+  if (!end && rows.length === 0 && threads.length === 0) return <p class="quiet pad">No exception was raised.</p>;
   return (
     <div class="exceptions">
       {end && (
@@ -90,38 +90,58 @@ export function Exceptions() {
           {run.fatal >= 0 && <p><StepLink step={run.fatal}>Go to where it was raised ({stepWords(run.fatal)})</StepLink></p>}
         </section>
       )}
-      {raises.length > 0 && (
+      {threads.length > 0 && (
+        <section aria-label="Threads ended by an exception">
+          <h3>Threads ended by an exception</h3>
+          <ul class="raises">{threads.map((text, i) => <li key={i} class="fail mono">{clean(text)}</li>)}</ul>
+        </section>
+      )}
+      {rows.length > 0 && (
         <section aria-label="Raised during the run">
           <h3>Raised during the run</h3>
-          <ol class="raises">
-            {raises.slice(0, 200).map((step) => {
-              const e = run.event(step);
-              const caught = step === run.fatal ? "ended the program" : run.previousInFrame(step) >= 0 ? caughtWords(view.run, step) : "";
-              return (
-                <li key={step}>
-                  <StepLink step={step}>
-                    <span class="mono fail">{clean(exceptionLine(e.exception ?? { type: "exception", message: "" }))}</span>{" "}
-                    <span class="quiet">{stepWords(step)}, {clean(run.frameAt(step).path)}:{e.line}</span>
-                  </StepLink>{" "}
-                  <span class="quiet">{caught}</span>
-                </li>
-              );
-            })}
-            {raises.length > 200 && <li class="quiet">{number(raises.length - 200)} more</li>}
-          </ol>
+          <ol class="raises">{rows.map((row, i) => <li key={i}><RaisedLine row={row} /></li>)}</ol>
         </section>
       )}
     </div>
   );
 }
 
-function caughtWords(run: ReturnType<typeof useView>["run"], step: number): string {
+function RaisedLine({ row }: { row: RaisedRow }) {
+  const { run } = useView();
+  const { raised: e, step } = row;
+  if (!e) return <span class="quiet">{count(row.leftOut, "more exception")}, not listed</span>;
+  const place = e.file ? `${clean(e.file)}:${e.line}` : "";
+  const words = <span class="mono fail">{clean(exceptionLine(e))}</span>;
+  return (
+    <>
+      {step === null
+        ? <>{words} <span class="quiet">{place}, where no events were recorded</span></>
+        : <StepLink step={step}>{words} <span class="quiet">{stepWords(step)}, {place}</span></StepLink>}{" "}
+      <span class="quiet">{fateWords(run, e, step)}</span>
+    </>
+  );
+}
+
+/** What became of an exception. */
+function fateWords(run: Run, e: Raised, step: number | null): string {
+  if (step !== null && step === run.fatal) return "ended the program";
+  if (e.caught === false) {
+    const thread = run.result.summary?.thread_exceptions?.some((t) => t.thread === e.thread && t.type === e.type && t.line === e.line);
+    if (thread) return `ended thread ${e.thread}`;
+    const end = run.result.exception;
+    return end && end.type === e.type && end.line === e.line ? "ended the program" : "had nobody to go to";
+  }
+  const where = step === null ? "" : caughtWords(run, step);
+  return where || (e.caught ? "caught" : "");
+}
+
+function caughtWords(run: Run, step: number): string {
   const thread = run.event(step).thread;
   for (let at = step + 1; at < run.length; at++) {
     const e = run.event(at);
     if (e.thread !== thread) continue;
     if (e.event === "unwind" || e.event === "exception") continue;
-    return e.event === "line" ? `caught in ${functionName(run.frameAt(at).func)}` : "";
+    return e.event === "line" ? `caught in ${clean(functionName(run.frameAt(at).func))}` : "";
   }
   return "";
 }
@@ -180,24 +200,31 @@ function Traceback({ exception }: { exception: ProgramException }) {
   );
 }
 
-const SHOWN_EFFECTS = 200;
-
 /** Files, network and other programs that the program reached for. */
 function Effects() {
-  const view = useView();
-  const effects = effectsOf(view.run);
-  if (effects.length === 0) return null;
+  const { run } = useView();
+  const rows = effectRows(run);
+  if (rows.length === 0) return null;
+  const more = effectsLeftOut(run);
   return (
     <section aria-label="Effects">
       <h3>What it reached for</h3>
-      <ul>
-        {effects.slice(0, SHOWN_EFFECTS).map((e, i) => (
-          <li key={i}>
-            <span class="mono">{clean(e.text)}</span> {e.step !== null && <StepLink step={e.step}>{stepWords(e.step)}</StepLink>}
-          </li>
-        ))}
-        {effects.length > SHOWN_EFFECTS && <li class="quiet">{count(effects.length - SHOWN_EFFECTS, "more effect")}</li>}
-      </ul>
+      <div class="scroll-x">
+        <table class="effects">
+          <thead class="sr"><tr><th scope="col">What it did</th><th scope="col">Name</th><th scope="col">How it went</th><th scope="col">Where</th></tr></thead>
+          <tbody>
+            {rows.map((e, i) => (
+              <tr key={i}>
+                <th scope="row">{e.what}</th>
+                <td class="mono">{clean(e.name)}</td>
+                <td class={e.failure ? "fail" : "quiet"}>{[e.times, clean(e.failure)].filter((text) => text !== "").join(", ")}</td>
+                <td>{e.step !== null ? <StepLink step={e.step}>{clean(e.place) || stepWords(e.step)}</StepLink> : <span class="quiet">{clean(e.place)}</span>}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {more > 0 && <p class="quiet">and {count(more, "more time")}, not listed</p>}
     </section>
   );
 }

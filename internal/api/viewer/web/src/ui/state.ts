@@ -40,7 +40,7 @@ export class ViewState {
 
   constructor(readonly run: Run) {
     this.step = signal(run.opening());
-    if (run.result.exception) this.tab.value = "exceptions";
+    if (run.result.exception || run.result.summary?.thread_exceptions?.length) this.tab.value = "exceptions";
     this.stack = computed(() => (run.length > 0 ? run.stack(this.step.value) : []));
     this.frame = computed(() => this.stack.value.find((f) => f.id === this.picked.value) ?? this.stack.value[0] ?? null);
     this.path = computed(() => this.file.value || this.frame.value?.path || this.failedFile());

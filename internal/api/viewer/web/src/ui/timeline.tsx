@@ -64,6 +64,8 @@ export function Timeline() {
 const GAP = 22;
 /** How tall the marks of changes are, so that many of them leave the depth in sight. */
 const CHANGE_STRIP = 8;
+/** With more exceptions than this only the one that ended the program has a tall mark. */
+const MANY = 40;
 const THUMB = 14;
 
 /** Tells whether events are missing at the end, where nothing follows. */
@@ -150,5 +152,6 @@ function marks(context: CanvasRenderingContext2D, view: ViewState, x: (step: num
   if (view.name.peek() && frame) {
     for (const m of history(run, frame, view.name.peek()).slice(0, 3000)) tick(m.step, "--change", 0, CHANGE_STRIP);
   }
-  for (const step of run.raises().slice(0, 2000)) tick(step, "--bad", 0, floor);
+  const raises = run.raises().slice(0, 2000);
+  for (const step of raises) tick(step, "--bad", 0, step === run.fatal || raises.length <= MANY ? floor : CHANGE_STRIP);
 }

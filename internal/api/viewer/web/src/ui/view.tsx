@@ -2,7 +2,8 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Run } from "../model/run";
 import { clean, visible } from "../model/text";
-import { facts, verdict } from "../model/words";
+import { raisedTotal } from "../model/effects";
+import { facts, number, threadWords, verdict } from "../model/words";
 import { Calls } from "./calls";
 import { Compare } from "./compare";
 import { Controls } from "./controls";
@@ -64,13 +65,15 @@ function Verdict({ around, open }: { around: Surroundings; open: (dialog: "help"
   const view = useView();
   const r = view.run.result;
   const good = r.status === "ok";
+  const threads = threadWords(r);
   const copy = () => {
     void navigator.clipboard?.writeText(location.href).then(() => (view.announcement.value = "Link to this place copied"));
   };
   return (
-    <header class={`verdict ${good ? "good" : "bad"}`}>
+    <header class={`verdict ${!good ? "bad" : threads.length > 0 ? "mixed" : "good"}`}>
       <div class="verdict-text">
-        <h1><span class="mark" aria-hidden="true">{good ? "✓" : "✗"}</span> {clean(visible(verdict(r)))}</h1>
+        <h1><span class="mark" aria-hidden="true">{!good ? "✗" : threads.length > 0 ? "!" : "✓"}</span> {clean(visible(verdict(r)))}</h1>
+        {threads[0] && <p class="fail wrap">An exception ended {clean(threads[0])}{threads.length > 1 && `, and ${number(threads.length - 1)} more`}</p>}
         <p class="quiet">{facts(r).map(clean).join(" · ")}</p>
       </div>
       <nav class="tools" aria-label="Tools">
@@ -157,8 +160,8 @@ function Tabs({ tabs, online }: { tabs: Tab[]; online: boolean }) {
 
 function badge(tab: Tab, view: ViewState) {
   if (tab !== "exceptions") return null;
-  const n = view.run.raises().length;
-  return n > 0 ? <span class="count"> {n}</span> : null;
+  const n = raisedTotal(view.run);
+  return n > 0 ? <span class="count"> {number(n)}</span> : null;
 }
 
 function TabContent({ tab, online }: { tab: Tab; online: boolean }) {
