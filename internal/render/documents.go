@@ -33,6 +33,13 @@ type execraDocument struct {
 	Summary    *trace.ExecraSummary `json:"summary"`
 	Exception  *trace.Exception     `json:"exception"`
 	Loops      []trace.Loop         `json:"loops"`
+
+	// Exceptions are the first and the last that were raised, caught or not.
+	Exceptions []trace.Raised `json:"exceptions"`
+	// ThreadExceptions are those that ended a thread; the program itself survives them.
+	ThreadExceptions []trace.ThreadException `json:"thread_exceptions"`
+	// Effects are what the program reached for outside itself.
+	Effects []trace.Effect `json:"effects"`
 }
 
 // Execra writes r in Execra's form, on one line. The key error is there on
@@ -42,11 +49,14 @@ func Execra(w io.Writer, r job.Result) error {
 		ID: r.ID, Status: r.Status, Headline: r.Headline, Error: r.Error,
 		Stdout: r.Stdout, Stderr: r.Stderr, Returncode: r.Returncode,
 		TraceLog: trace.ExecraLog(r.Trace), Summary: trace.ExecraSummarize(r.Summary, r.Trace),
-		Exception: r.Exception, Loops: []trace.Loop{},
+		Exception: r.Exception, Loops: []trace.Loop{}, Exceptions: []trace.Raised{}, ThreadExceptions: []trace.ThreadException{}, Effects: []trace.Effect{},
 	}
-	if r.Summary != nil && r.Summary.Loops != nil {
-		d.Loops = r.Summary.Loops
+	if s := r.Summary; s != nil {
+		d.Loops = append(d.Loops, s.Loops...)
+		d.Exceptions = append(d.Exceptions, s.Exceptions...)
+		d.ThreadExceptions = append(d.ThreadExceptions, s.ThreadExceptions...)
 	}
+	d.Effects = append(d.Effects, r.Effects...)
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(d)

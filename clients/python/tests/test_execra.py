@@ -49,36 +49,42 @@ def step(kind: str, function: str, line: int, depth: int, exception: str | None 
     return {"event_type": kind, "function": function, "lineno": line, "line": line, "args": {}, "return_value": None, "exception": exception, "file": "main.py", "depth": depth, "thread": 1}
 
 
-PASSING = [
-    step("call", "<module>", 1, 1), step("call", "outer", 4, 2), step("call", "inner", 1, 3), step("exception", "inner", 2, 3, "ValueError: x"), step("return", "inner", 2, 3),
-    step("exception", "outer", 5, 2, "ValueError: x"), step("return", "outer", 5, 2), step("exception", "<module>", 8, 1, "ValueError: x"),
-]
+def raised(number: int, type: str, line: int, caught: bool | None, function: str = "<module>", thread: int = 1) -> dict[str, Any]:
+    """Return one item of the list of exceptions."""
+    return {"number": number, "type": type, "message": "x", "file": "main.py", "line": line, "function": function, "thread": thread, "caught": caught, "seq": number}
 
 
 class ErrorEventsTest(unittest.TestCase):
     """What ErrorDetector reports."""
 
     def test_nothing_wrong(self) -> None:
-        """A program that handles its exceptions has no error."""
-        handled = [*PASSING, step("line", "<module>", 10, 1), step("exception", "<module>", 11, 1, "StopIteration: "), step("return", "<module>", 12, 1)]
-        document: dict[str, Any] = {"status": "ok", "exception": None, "trace_log": handled, "summary": {"max_recursion_depth": 3}, "loops": [{"file": "main.py", "line": 9, "iterations": 1000}]}
+        """A program that handles its exceptions has no error, whatever its log shows."""
+        log = [step("exception", "<module>", 11, 1, "StopIteration: "), step("exception", "f", 2, 2, "ValueError: x")]
+        document: dict[str, Any] = {
+            "status": "ok", "exception": None, "trace_log": log, "summary": {"max_recursion_depth": 3}, "loops": [{"file": "main.py", "line": 9, "iterations": 1000}],
+            "exceptions": [raised(1, "ValueError", 2, True), raised(2, "SystemExit", 3, True)],
+        }
         self.assertEqual(analyze(execra.error_events(document)), [])
         self.assertEqual(analyze(execra.error_events(document, unhandled_only=False)), [("UnhandledException", 2)])
+        self.assertTrue(execra.error_events(document, unhandled_only=False)[0]["handled"])
 
     def test_one_error_for_one_exception(self) -> None:
         """An exception that passes three frames is one error, where it was raised."""
         uncaught = {"type": "pkg.ValueError", "message": "x", "line": 2, "function": "inner", "file": "main.py"}
-        document: dict[str, Any] = {"status": "exception", "exception": uncaught, "trace_log": PASSING, "summary": {}, "loops": []}
+        document: dict[str, Any] = {"status": "exception", "exception": uncaught, "trace_log": [], "summary": {}, "loops": [], "exceptions": [raised(1, "pkg.ValueError", 2, False)]}
         for only in (True, False):
             events = execra.error_events(document, only)
             self.assertEqual(analyze(events), [("UnhandledException", 2)])
             self.assertEqual(events[0]["exception"], "ValueError: x")
 
-    def test_raised_twice(self) -> None:
-        """The same exception raised anew in a loop is two."""
-        again = [*PASSING, step("line", "<module>", 7, 1), *PASSING[1:], step("line", "<module>", 9, 1)]
-        document: dict[str, Any] = {"status": "ok", "exception": None, "trace_log": again, "summary": {}, "loops": []}
-        self.assertEqual(len(execra.error_events(document, unhandled_only=False)), 2)
+    def test_threads(self) -> None:
+        """An exception that ends a thread is an error though the program ends well."""
+        death = {"thread": 2, "type": "KeyError", "message": "'a'", "file": "main.py", "line": 4, "function": "work"}
+        document: dict[str, Any] = {"status": "ok", "exception": None, "trace_log": [], "summary": {}, "loops": [], "exceptions": [raised(1, "KeyError", 4, False, thread=2)], "thread_exceptions": [death]}
+        for only in (True, False):
+            events = execra.error_events(document, only)
+            self.assertEqual(analyze(events), [("UnhandledException", 4)])
+            self.assertEqual((events[0]["exception"], events[0]["function"]), ("KeyError: 'a'", "work"))
 
     def test_loops(self) -> None:
         """A hot loop is reported once, with its line."""
@@ -102,7 +108,7 @@ class ErrorEventsTest(unittest.TestCase):
 
     def test_exit(self) -> None:
         """sys.exit is no error of its own."""
-        document: dict[str, Any] = {"status": "exit_nonzero", "exception": None, "trace_log": [step("exception", "<module>", 1, 1, "SystemExit: 3")], "summary": {}, "loops": []}
+        document: dict[str, Any] = {"status": "exit_nonzero", "exception": None, "trace_log": [step("exception", "<module>", 1, 1, "SystemExit: 3")], "summary": {}, "loops": [], "exceptions": [raised(1, "SystemExit", 1, False)]}
         self.assertEqual(execra.error_events(document, unhandled_only=False), [])
 
 
@@ -176,6 +182,8 @@ class AdapterTest(unittest.TestCase):
         result = Result.from_document({"id": "a", "status": "exception", "stderr": "/job/main.py:1: DeprecationWarning: old\n  x\nWarning: mine\nmain.py:3: UserWarning: w\n"})
         self.assertEqual(execra.to_execution_trace(result)["warning_count"], 2)
         self.assertEqual(execra.to_execution_trace(result)["error_count"], 1)
+        told = Result.from_document({"id": "a", "status": "ok", "summary": {"warnings": 5, "thread_exceptions_total": 2}})
+        self.assertEqual((execra.to_execution_trace(told)["warning_count"], execra.to_execution_trace(told)["error_count"]), (5, 2))
 
     def test_notice(self) -> None:
         """The sentence is the one that Execra shows."""

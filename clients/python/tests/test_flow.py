@@ -184,6 +184,22 @@ class FlowTest(unittest.TestCase):
         self.assertEqual((result.status, result.raw["novelty"]), ("exploded", 1))
         self.assertIs(result.raise_for_status(), result)
 
+    def test_what_the_tracer_tells(self) -> None:
+        """Effects and exceptions are typed; what is missing is empty, what is new is in raw."""
+        effect = {"kind": "socket", "action": "connect", "name": "10.0.0.1:80", "family": "AF_INET", "error": "ENETUNREACH", "times": 2, "failures": 2, "file": "main.py", "line": 3, "function": "f", "thread": 1, "seq": 7, "novelty": 1}
+        exceptions = [{"number": 1, "type": "OSError", "message": "x", "file": "main.py", "line": 3, "function": "f", "thread": 1, "caught": None, "seq": 7}]
+        threads = [{"thread": 2, "type": "KeyError", "message": "'a'", "file": "main.py", "line": 4, "function": "g"}]
+        client, _ = self.client({GET: [json_response(document(effects=[effect, {"kind": "file", "action": "read"}], summary={"exceptions": exceptions, "thread_exceptions": threads}))]})
+        result = client.wait("a")
+        self.assertEqual((result.effects[0].name, result.effects[0].error, result.effects[0].times), ("10.0.0.1:80", "ENETUNREACH", 2))
+        self.assertEqual((result.effects[1].kind, result.effects[1].error, result.effects[1].line), ("file", None, 0))
+        self.assertEqual([(e.type, e.caught) for e in result.exceptions], [("OSError", None)])
+        self.assertEqual(result.thread_exceptions, [tracefleet.ThreadException(2, "KeyError", "'a'", "main.py", 4, "g")])
+        self.assertEqual(result.raw["effects"][0]["novelty"], 1)
+        bare, _ = self.client({GET: [json_response(document(effects=None, summary=None))]})
+        empty = bare.wait("a")
+        self.assertEqual((empty.effects, empty.exceptions, empty.thread_exceptions), ([], [], []))
+
     def test_raise_for_status(self) -> None:
         """Only what the fleet could not run raises."""
         for status, raises in [("ok", False), ("exception", False), ("time_limit", False), ("system_error", True), ("rejected", True)]:

@@ -23,15 +23,29 @@ from .errors import (
     TransportError,
     Unavailable,
 )
-from .models import Event, FailedRun, Handle, JobOptions, Limits, MapItem, Result, Status, Trace, TraceOptions
+from .models import (
+    Effect,
+    Event,
+    FailedRun,
+    Handle,
+    JobOptions,
+    Limits,
+    MapItem,
+    Raised,
+    Result,
+    Status,
+    ThreadException,
+    Trace,
+    TraceOptions,
+)
 from .webhooks import verify_webhook
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "ApiError", "AsyncTraceClient", "AuthError", "ConfigError", "ConnectFailed", "Event", "FailedRun", "Forbidden", "Handle", "IdReused",
-    "InvalidJob", "JobOptions", "Limits", "MapItem", "NotFound", "RateLimited", "Request", "Response", "Result", "ServerError", "Status",
-    "Trace", "TraceClient", "TraceOptions", "TraceTimeout", "TracefleetError", "TransportError", "Unavailable", "verify_webhook",
+    "ApiError", "AsyncTraceClient", "AuthError", "ConfigError", "ConnectFailed", "Effect", "Event", "FailedRun", "Forbidden", "Handle", "IdReused",
+    "InvalidJob", "JobOptions", "Limits", "MapItem", "NotFound", "Raised", "RateLimited", "Request", "Response", "Result", "ServerError", "Status",
+    "ThreadException", "Trace", "TraceClient", "TraceOptions", "TraceTimeout", "TracefleetError", "TransportError", "Unavailable", "verify_webhook",
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -221,17 +221,19 @@ def error_events(document: Mapping[str, Any], unhandled_only: bool = True, *, lo
 
     ``document`` is what ``TraceClient.execra`` returns. There is one exception event for each exception, not one for
     each frame it passes; none for ends of iterations and SystemExit; with ``unhandled_only`` none for what the program handled. A
-    program that did not compile or was stopped at a limit gives one too. A loop with more than ``loop_threshold`` iterations gives
+    program that did not compile or was stopped at a limit gives one too, and so does a thread that one ended. A loop with more than ``loop_threshold`` iterations gives
     just as many events as make the detector report it once, and nesting above 500 makes it speak of recursion once.
     """
     found: list[dict[str, Any]] = []
     uncaught = document.get("exception")
     if not unhandled_only:
-        found += _handled(document, uncaught)
+        found += _handled(document)
     if uncaught and _bare(uncaught["type"]) not in _NO_ERRORS:
         found.append(_exception(f"{_bare(uncaught['type'])}: {uncaught['message']}", uncaught.get("line"), uncaught.get("function"), uncaught.get("file")))
     elif stopped := _stopped(document):
         found.append(stopped)
+    for death in document.get("thread_exceptions") or []:
+        found.append(_exception(f"{_bare(death['type'])}: {death['message']}", death.get("line"), death.get("function"), death.get("file")))
     for loop in document.get("loops") or []:
         if loop["iterations"] > loop_threshold:
             event = {"event_type": "loop_iteration", "loop_id": f"{loop['file']}:{loop['line']}", "line": loop["line"], "lineno": loop["line"], "file": loop["file"]}
@@ -256,27 +258,10 @@ def _bare(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _handled(document: Mapping[str, Any], uncaught: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return each exception that the log shows, where it was raised, but not the one that ended the program."""
-    found: list[dict[str, Any]] = []
-    passing: dict[int, tuple[str, int]] = {}
-    """For each thread the exception under way: its text, and the depth it has come up to."""
-    for event in document.get("trace_log") or []:
-        thread, depth = event.get("thread", 1), event.get("depth", 0)
-        if event["event_type"] != "exception":
-            if event["event_type"] != "return":
-                passing.pop(thread, None)  # The program goes on: it was handled.
-            continue
-        text = event["exception"] or ""
-        before = passing.get(thread)
-        passing[thread] = (text, depth)
-        if before is not None and before[0] == text and depth < before[1]:
-            continue  # The same one, a frame further out.
-        if text.partition(":")[0] not in _NO_ERRORS:
-            found.append(_exception(text, event["line"], event["function"], event.get("file"), handled=True))
-    if uncaught and found and found[-1]["exception"] == f"{_bare(uncaught['type'])}: {uncaught['message']}":
-        found.pop()
-    return found
+def _handled(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return each exception that ended neither the program nor a thread, where it was raised: the first and the last of the whole run."""
+    raised = [e for e in document.get("exceptions") or [] if e.get("caught") is not False and _bare(e["type"]) not in _NO_ERRORS]
+    return [_exception(f"{_bare(e['type'])}: {e['message']}", e.get("line"), e.get("function"), e.get("file"), handled=True) for e in raised]
 
 
 def _stopped(document: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -302,11 +287,13 @@ def to_execution_trace(result: Result, **overrides: Any) -> dict[str, Any]:
     unless they are given here.
     """
     wall, cpu = result.usage.get("wall_ms", 0), result.usage.get("cpu_ms", 0)
+    summary = result.summary or {}
+    warnings, threads = summary.get("warnings"), int(summary.get("thread_exceptions_total") or 0)
     found: dict[str, Any] = {
         "duration_ms": float(wall), "cpu_percent": min(100.0, round(100.0 * cpu / wall, 1)) if wall else 0.0,
         "memory_mb": round(result.usage.get("max_memory_bytes", 0) / (1 << 20), 1),
-        "error_count": 0 if result.status in (Status.OK, Status.CANCELED) else 1,
-        "warning_count": len(_WARNING.findall(result.stderr)),
+        "error_count": int(result.status not in (Status.OK, Status.CANCELED)) + threads,
+        "warning_count": len(_WARNING.findall(result.stderr)) if warnings is None else int(warnings),
     }
     found.update(overrides)
     return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypedDict, Union
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypedDict, TypeVar, Union
 
 from .errors import TracefleetError
 
@@ -92,6 +92,69 @@ class FailedRun(TracefleetError):
 
 
 @dataclass(frozen=True)
+class Effect:
+    """Something outside itself that a program reached for; equal ones are one, told where it was the first time."""
+
+    kind: str
+    """file, socket or process."""
+    action: str
+    """What was done: read, write, connect, run and so on."""
+    name: str
+    """A path, an address or a command as the program gave it."""
+    family: str
+    """The address family of a socket, as AF_INET; empty when unknown."""
+    error: str | None
+    """The name of the first error, as ENOENT; None when none was seen, which is not to say that it went well."""
+    times: int
+    failures: int
+    file: str
+    line: int
+    function: str
+    thread: int
+    seq: int
+    """The number of the last event before it."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception that was raised in the program's own code, or came into it."""
+
+    number: int
+    """Counted from 1; numbers that are missing are left out of the list."""
+    type: str
+    message: str
+    file: str
+    line: int
+    function: str
+    thread: int
+    caught: bool | None
+    """None when the run ended before that was known."""
+    seq: int
+    """The number of the last event before it."""
+
+
+@dataclass(frozen=True)
+class ThreadException:
+    """An exception that ended a thread other than the main one; the program goes on."""
+
+    thread: int
+    type: str
+    message: str
+    file: str
+    line: int
+    function: str
+
+
+_Part = TypeVar("_Part", Effect, Raised, ThreadException)
+
+
+def _list_of(kind: type[_Part], documents: Iterable[Mapping[str, Any]] | None) -> list[_Part]:
+    """Read the items of a list. What a server does not tell is empty; what this version does not know is left out."""
+    blank: dict[str, Any] = {"int": 0, "str": "", "str | None": None, "bool | None": None}
+    return [kind(**{f.name: d.get(f.name, blank[str(f.type)]) for f in fields(kind)}) for d in documents or []]
+
+
+@dataclass(frozen=True)
 class Result:
     """What became of a program. A program that fails is a result like any other."""
 
@@ -113,6 +176,12 @@ class Result:
     usage: dict[str, int]
     trace: dict[str, Any] | None
     """The execution-trace/1 document."""
+    effects: list[Effect]
+    """Files, sockets and other programs that the program reached for, in order: the first 50 of each kind."""
+    exceptions: list[Raised]
+    """The first 50 and the last 50 exceptions that were raised, caught or not."""
+    thread_exceptions: list[ThreadException]
+    """The exceptions that ended threads, the first 20."""
     raw: dict[str, Any] = field(repr=False)
     """The whole Result document, with keys that this version does not know."""
 
@@ -124,7 +193,10 @@ class Result:
             status = Status(status)
         except ValueError:
             pass  # A newer server's word is passed on as it is.
+        summary = d.get("summary") or {}
         return cls(
+            effects=_list_of(Effect, d.get("effects")), exceptions=_list_of(Raised, summary.get("exceptions")),
+            thread_exceptions=_list_of(ThreadException, summary.get("thread_exceptions")),
             id=d["id"], status=status, headline=d.get("headline", ""), error=d.get("error"), returncode=d.get("returncode"),
             signal=d.get("signal"), limits_hit=list(d.get("limits_hit") or []), stdout=d.get("stdout", ""), stderr=d.get("stderr", ""),
             stdout_truncated=bool(d.get("stdout_truncated")), stderr_truncated=bool(d.get("stderr_truncated")),
