@@ -43,18 +43,18 @@ Examples:
 
 // Run carries the command out.
 func (c *traceCmd) Run(s *session) error {
-	j, err := c.load(s, c.Program, job.QueueInteractive)
+	j, err := reading(s.ctx, func() (job.Job, error) { return c.load(s, c.Program, job.QueueInteractive) })
 	if err != nil {
 		return err
-	}
-	if c.Format == formatText && !s.Quiet {
-		s.notice("%s\n\n", job.SandboxNotice)
 	}
 	fleet, err := s.connect(c.admissionFlags)
 	if err != nil {
 		return err
 	}
 	defer fleet.close()
+	if c.Format == formatText && !s.Quiet {
+		s.notice("%s\n\n", job.SandboxNotice)
+	}
 	id, existed, err := fleet.desk.Submit(s.ctx, j)
 	if err != nil {
 		return s.explain(err, j.ID)
@@ -114,7 +114,7 @@ Examples:
 
 // Run carries the command out.
 func (c *submitCmd) Run(s *session) error {
-	jobs, err := c.jobs(s)
+	jobs, err := reading(s.ctx, func() ([]job.Job, error) { return c.jobs(s) })
 	if err != nil {
 		return err
 	}
@@ -188,6 +188,9 @@ func readJob(from string, stdin io.Reader) (job.Job, error) {
 		return job.Job{}, cannotRead(err)
 	}
 	defer func() { _ = file.Close() }() // it was only read from
+	if isFolder(file) {
+		return job.Job{}, cli.Usagef("--job takes a Job document, a file of JSON, and %s is a folder", from)
+	}
 	j, err := job.Decode(file, job.MaxLimits())
 	return j, refused(err)
 }

@@ -87,7 +87,7 @@ func (f *fleet) wait(ctx context.Context, id string, limit time.Duration) (job.R
 	return f.desk.Wait(ctx, id)
 }
 
-// unreachableError means that Redis does not answer.
+// unreachableError means that Redis does not answer, or not to us.
 type unreachableError struct{ err error }
 
 // Error gives the reason.
@@ -106,7 +106,9 @@ func (s *session) explain(err error, id string) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &unreachable):
-		return cli.Failf(cli.CodeFailed, "cannot reach Redis at %s: %w. Start it, or try: worker --redis embedded", queue.ShownURL(s.Redis), unreachable.err)
+		return cli.Failf(cli.CodeFailed, "cannot work with the Redis at %s: %s; %s", queue.ShownURL(s.Redis), ledger.Reason(unreachable.err), ledger.Advice(unreachable.err))
+	case errors.Is(err, intake.ErrNotFound) && id == "":
+		return cli.Failf(cli.CodeNotFound, "the id is empty; submit prints the id of a job")
 	case errors.Is(err, intake.ErrNotFound):
 		return cli.Failf(cli.CodeNotFound, "there is no job %s: it was never submitted here, or its retention is over", id)
 	case errors.Is(err, intake.ErrConflict):

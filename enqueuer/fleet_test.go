@@ -257,6 +257,16 @@ func TestTraceThatIsNotFinished(t *testing.T) {
 	}
 }
 
+// TestRefusingRedis asks a Redis for a database that it does not have: to start one would be wrong advice.
+func TestRefusingRedis(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	got := command(t.Context(), nil, "", "get", "x", "--redis", strings.TrimSuffix(b.url, "/0")+"/99")
+	if got.code != cli.CodeFailed || !strings.Contains(got.stderr, "is the database") || strings.Contains(got.stderr, "embedded") || strings.Contains(got.stderr, "..") {
+		t.Errorf("got %+v, want advice about the database", got)
+	}
+}
+
 // TestInterruptedTrace interrupts a trace whose job waits in the queue: the
 // job is canceled, and what there is of a result is shown.
 func TestInterruptedTrace(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"time"
 
 	"github.com/execra/tracefleet/internal/cli"
@@ -16,7 +17,7 @@ func (f *jobFlags) job(p program, stdin string, queue job.Queue) (job.Job, error
 	j := job.Job{
 		Entrypoint: p.entrypoint, Files: p.files, Stdin: stdin, Args: f.args(),
 		Limits: f.limits(),
-		Trace:  job.TraceOptions{Mode: job.TraceMode(f.Mode), Values: f.Values, Include: f.Include},
+		Trace:  job.TraceOptions{Mode: job.TraceMode(f.Mode), Values: f.Values, Include: f.includes()},
 		Queue:  queue, Tenant: f.Tenant, ID: f.ID, Name: p.name, Labels: f.Label,
 	}
 	if f.Queue != "" {
@@ -34,6 +35,18 @@ func (f *jobFlags) job(p program, stdin string, queue job.Queue) (job.Job, error
 	}
 	j = j.Normalize()
 	return j, refused(j.Validate(job.MaxLimits()))
+}
+
+// includes are the paths of --include as jobs have them: shells complete folders with a slash, and people begin with "./".
+func (f *jobFlags) includes() []string {
+	var paths []string
+	for _, p := range f.Include {
+		if p != "" {
+			p = path.Clean(p)
+		}
+		paths = append(paths, p)
+	}
+	return paths
 }
 
 func (f *jobFlags) args() []string {
@@ -84,6 +97,9 @@ func (f *jobFlags) readStdin(own io.Reader) (string, error) {
 		return "", cannotRead(err)
 	}
 	defer func() { _ = file.Close() }() // it was only read from
+	if isFolder(file) {
+		return "", cli.Usagef("--stdin takes a file, and %s is a folder", f.Stdin)
+	}
 	return readText(file, f.Stdin, job.MaxStdinBytes)
 }
 

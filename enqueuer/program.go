@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -144,6 +145,32 @@ func refuseEntry(path string, entry fs.DirEntry, err error) error {
 		return cannotRead(err)
 	}
 	return cli.Failf(cli.CodeRefused, "%s is not a regular file; remove it from the folder", path)
+}
+
+// reading runs read, which may wait for a person or for another program, and gives up on it when the command is
+// interrupted. A read cannot be broken off: it goes on until it has something, or the process ends.
+func reading[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		value, err := read()
+		done <- outcome{value, err}
+	}()
+	select {
+	case got := <-done:
+		return got.value, got.err
+	case <-ctx.Done():
+		var none T
+		return none, cli.Failf(cli.CodeFailed, "interrupted")
+	}
+}
+
+func isFolder(file *os.File) bool {
+	info, err := file.Stat()
+	return err == nil && info.IsDir()
 }
 
 // readText reads UTF-8 text of at most limit bytes.

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -112,5 +116,58 @@ func TestLoadProgramRefuses(t *testing.T) {
 				t.Errorf("got code %d, error %v, want code %d and %q", cli.Code(err), err, tt.code, tt.says)
 			}
 		})
+	}
+}
+
+// TestInterruptedReading interrupts a command that waits for its program: at a terminal's place, and at a pipe that has a name.
+func TestInterruptedReading(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "main.py")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, start := range map[string]func(t *testing.T) (args []string, in io.Reader, begin func() io.WriteCloser){
+		"standard input": func(*testing.T) ([]string, io.Reader, func() io.WriteCloser) {
+			r, w := io.Pipe()
+			return []string{"trace", "-"}, r, func() io.WriteCloser { return w }
+		},
+		"a named pipe": func(t *testing.T) ([]string, io.Reader, func() io.WriteCloser) {
+			return []string{"submit", fifo}, strings.NewReader(""), func() io.WriteCloser {
+				w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // waits for the reader
+				if err != nil {
+					t.Error(err)
+				}
+				return w
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args, in, begin := start(t)
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			var said bytes.Buffer
+			ended := make(chan error, 1)
+			go func() {
+				ended <- run(ctx, args, streams{in: in, out: io.Discard, err: &said, getenv: func(string) string { return "" }})
+			}()
+			w := begin()
+			defer func() { _ = w.Close() }() // ends the read that was left behind
+			if _, err := io.WriteString(w, "print(1)\n"); err != nil {
+				t.Fatal(err)
+			}
+			interrupt()
+			if err := <-ended; cli.Code(err) != cli.CodeFailed || err.Error() != "interrupted" {
+				t.Errorf("got %v, want it interrupted", err)
+			}
+		})
+	}
+}
+
+func TestIncludes(t *testing.T) {
+	t.Parallel()
+	f := jobFlags{Include: []string{"pkg/", "./main.py", ".", "", "a//b", "../x"}}
+	if diff := cmp.Diff([]string{"pkg", "main.py", ".", "", "a/b", "../x"}, f.includes()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -79,8 +79,11 @@ func (r *redisServer) check(ctx context.Context, log *zap.Logger) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reachTimeout, fmt.Errorf("no answer within %s", reachTimeout))
 	defer cancel()
 	facts, err := ledger.CheckServer(ctx, r.client)
-	if err != nil {
-		return cli.Failf(cli.CodeFailed, "cannot work with the Redis at %s: %w. To try things out without one: worker --redis embedded", r.address, err)
+	switch {
+	case err != nil && facts.Version != "":
+		return cli.Failf(cli.CodeFailed, "cannot work with the Redis at %s: %w", r.address, err) // it says what to change
+	case err != nil:
+		return cli.Failf(cli.CodeFailed, "cannot work with the Redis at %s: %s; %s", r.address, ledger.Reason(err), ledger.Advice(err))
 	}
 	if r.embedded != nil {
 		return nil // it was warned of when it was started

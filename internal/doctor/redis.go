@@ -29,7 +29,7 @@ func Redis(address string, facts ledger.ServerFacts, err error) []Row {
 	case facts.Version == "" && err != nil:
 		return []Row{{
 			Name: "redis", Status: Fail, Detail: fmt.Sprintf("%s: %v", address, err),
-			Remedy: "start Redis, or name another with --redis; to try things out: worker --redis embedded",
+			Remedy: ledger.Advice(err),
 		}}
 	}
 	rows := []Row{{Name: "redis", Status: OK, Detail: fmt.Sprintf("%s, Redis %s, %s", address, facts.Version, facts.Mode)}}

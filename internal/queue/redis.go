@@ -197,7 +197,11 @@ func ShownURL(address string) string {
 	if len(hosts) > 1 {
 		u.Host = strings.Join(hosts, ",")
 	}
-	return u.Redacted()
+	shown := u.Redacted()
+	if path, bare := strings.CutPrefix(shown, u.Scheme+":"); bare && !strings.HasPrefix(path, "//") {
+		shown = u.Scheme + "://" + path // package url leaves the slashes out before no host
+	}
+	return shown
 }
 
 // hideURL keeps the URL, and with it a password, out of messages.
