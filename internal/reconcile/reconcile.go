@@ -197,7 +197,7 @@ func (r *Reconciler) reclaim(ctx context.Context, e ledger.Entry) error {
 	switch state {
 	case ledger.StateQueued:
 		r.cfg.Metrics.reclaimed.Inc()
-		r.cfg.Log.Warn("a worker is gone; its job is queued again", zap.String("job_id", e.ID), zap.String("worker", e.Worker))
+		r.cfg.Log.Warn("a worker is gone; its job is queued again", zap.String("job_id", e.ID), zap.String("lost_worker", e.Worker))
 		_, err := r.ensure(ctx, e, queue.WorkerLost)
 		return err
 	case ledger.StateDead:

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
@@ -259,7 +260,8 @@ func TestJobOfALostWorkerRunsAgain(t *testing.T) {
 	})
 	f.submit(t, "a")
 	old := <-started
-	f.reconcile(t, Config{})
+	core, log := observer.New(zap.WarnLevel)
+	f.reconcile(t, Config{Log: zap.New(core).With(zap.String("worker", "alive"))}) // as a worker's log is
 	worker(t, f.rdb, f.ledger, "alive", func(context.Context, ledger.Claim) error { return nil })
 
 	// For the fleet a worker that cannot be heard of any more is as good as killed.
@@ -276,6 +278,11 @@ func TestJobOfALostWorkerRunsAgain(t *testing.T) {
 	// asynq alone takes 55 to 127 s. On a machine with nothing else to do it is 11 s.
 	if took > 45*time.Second {
 		t.Errorf("it took %s", took)
+	}
+
+	said := log.FilterMessage("a worker is gone; its job is queued again").All()
+	if len(said) != 1 || said[0].ContextMap()["worker"] != "alive" || said[0].ContextMap()["lost_worker"] != "lost" {
+		t.Errorf("the log says %+v, want once who noticed, and who was lost", said)
 	}
 
 	// The lost worker comes back with a result that does not count.

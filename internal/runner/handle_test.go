@@ -161,7 +161,7 @@ func TestHandleStoresAWholeResult(t *testing.T) {
 
 	code, at := 3, started.Truncate(time.Millisecond)
 	want := job.Result{
-		Schema: job.ResultSchema, ID: "job-1", Status: job.StatusExitNonzero, Headline: "Exited with status 3.", Returncode: &code,
+		Schema: job.ResultSchema, ID: "job-1", Status: job.StatusExitNonzero, Headline: "Exited with code 3.", Returncode: &code,
 		LimitsHit: []job.LimitName{job.HitMemory}, Stdout: "1\n2\n3\n", Stderr: "\ufffd!\n", StdoutBytes: 6, StderrBytes: 3,
 		Encoding: job.EncodingUTF8Lossy, Effects: []trace.Effect{},
 		Usage: job.Usage{WallMS: 15, CPUMS: 12, MaxMemoryBytes: 9 << 20, MaxProcesses: 2}, Limits: j.Limits,

@@ -49,7 +49,7 @@ func TestTestimonyInResults(t *testing.T) {
 		"untraced":             {job.TraceOff, exited(1), false, false, facts{job.StatusException, "E: m (main.py:1 in f)", true, false, true, []job.LimitName{"disk"}}},
 		"keyboard interrupt":   {job.TraceFull, killedBy(2), false, false, facts{job.StatusSignaled, "Killed by the signal SIGINT.", true, true, true, []job.LimitName{"disk"}}},
 		"left with 0":          {job.TraceFull, exited(0), false, false, facts{job.StatusOK, "Finished normally.", true, true, true, []job.LimitName{"disk"}}},
-		"left with 3":          {job.TraceFull, exited(3), true, false, facts{job.StatusExitNonzero, "Exited with status 3.", true, true, true, []job.LimitName{"disk"}}},
+		"left with 3":          {job.TraceFull, exited(3), true, false, facts{job.StatusExitNonzero, "Exited with code 3.", true, true, true, []job.LimitName{"disk"}}},
 		"killed":               {job.TraceFull, supervisorKilled("wall"), false, false, facts{job.StatusTimeLimit, "Code execution timed out after 10s.", true, true, false, []job.LimitName{"wall", "disk"}}},
 		"canceled":             {job.TraceFull, nil, false, true, facts{job.StatusCanceled, "Code execution was canceled by a user.", true, true, false, []job.LimitName{"disk"}}},
 		"nothing to rely upon": {job.TraceFull, nil, false, false, facts{job.StatusResultInvalid, "The sandbox gave no usable report of the run: it ended without a report.", true, true, false, []job.LimitName{"disk"}}},

@@ -68,7 +68,7 @@ func headline(r job.Result) string {
 	case job.StatusOK:
 		return "Finished normally."
 	case job.StatusExitNonzero:
-		return fmt.Sprintf("Exited with status %d.", deref(r.Returncode))
+		return fmt.Sprintf("Exited with code %d.", deref(r.Returncode))
 	case job.StatusSignaled:
 		return fmt.Sprintf("Killed by the signal %s.", deref(r.Signal))
 	case job.StatusException, job.StatusSyntaxError:

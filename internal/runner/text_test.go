@@ -93,7 +93,7 @@ func TestHeadline(t *testing.T) {
 		want   string
 	}{
 		"ok":     {job.Result{Status: job.StatusOK}, "Finished normally."},
-		"exit":   {job.Result{Status: job.StatusExitNonzero, Returncode: number(3)}, "Exited with status 3."},
+		"exit":   {job.Result{Status: job.StatusExitNonzero, Returncode: number(3)}, "Exited with code 3."},
 		"signal": {job.Result{Status: job.StatusSignaled, Signal: text("SIGSEGV")}, "Killed by the signal SIGSEGV."},
 		"limit":  {job.Result{Status: job.StatusTimeLimit, Error: text("Code execution timed out after 10s.")}, "Code execution timed out after 10s."},
 		"exception": {job.Result{Status: job.StatusException, Exception: &trace.Exception{
