@@ -100,8 +100,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 	weights := c.cfg.Shards.weights()
 	sleeper := &sleeper{rdb: c.rdb, queues: weights, stop: stop}
 	defer sleeper.close()
+	basket := newBasket(stop)
 	client.AddHook(&hook{
-		on: c.on, slots: c.slots, reports: c.reports, stop: stop, metrics: c.cfg.Metrics,
+		on: c.on, basket: basket, slots: c.slots, reports: c.reports, stop: stop, metrics: c.cfg.Metrics,
 		scout: newScout(c.rdb, weights, sleeper, c.on, c.cfg.Metrics), due: newDue(c.rdb, weights),
 	})
 	handlers, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -116,6 +117,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 	c.list(ctx, weights)
 	// From here on nothing is fetched. asynq's fetching goroutine may be in the hook, which this lets go.
 	close(stop)
+	if !basket.waitEmpty(abortAfter) {
+		c.log.Warn("tasks that were fetched stay behind until their leases are over")
+	}
 	server.Stop()
 	err = c.drain(ctx, interrupt)
 	server.Shutdown()
@@ -192,6 +196,7 @@ func (c *Consumer) drain(ctx context.Context, interrupt context.CancelCauseFunc)
 // process handles one task. ctx is asynq's, which ends when asynq loses interest; the handler gets one
 // that does not, because it has to end its job in good order in any case.
 func (c *Consumer) process(ctx, handlers context.Context, stop <-chan struct{}, t *asynq.Task) error {
+	defer c.slots.given.Add(-1)
 	if !c.slots.acquire(ctx, slotWait) {
 		c.cfg.Metrics.faults.WithLabelValues(ClassBusy.label()).Inc()
 		return newTaskError(errors.New("no slot is free"), ClassBusy, false)

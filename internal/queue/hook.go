@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type remedies struct {
 //   - asynq asks again at once when a dequeue is answered with an error. The hook pauses first.
 //   - asynq polls. The hook makes it wait, when all queues are empty, for somebody to submit.
 //   - asynq asks empty queues, one by one. The hook knows them, and turns the first question of a round to a queue that has tasks.
+//   - asynq fetches one task at a time. The hook fetches as many at once as there are slots, and answers from them.
 //   - asynq's forwarder asks every queue every second. The hook lets it ask where something is due.
 //   - asynq's slots are not ours. While none of ours is free, the hook says that the queues are empty.
 //   - asynq stores a result by a command of its own. The hook sends it with the acknowledgement.
@@ -40,6 +42,7 @@ type hook struct {
 	scout   *scout
 	slots   *slots
 	reports *reports
+	basket  *basket
 	stop    <-chan struct{}
 	metrics *Metrics
 	due     *due
@@ -49,6 +52,9 @@ type hook struct {
 	answered int
 	pause    time.Duration
 }
+
+// maxFetch bounds how many tasks are fetched at once.
+const maxFetch = 16
 
 var _ redis.Hook = (*hook)(nil)
 
@@ -84,21 +90,31 @@ func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// dequeue asks the queues in the place of the one that asynq has in mind, until one has a task. asynq goes
+// dequeue asks the queues in the place of the one that asynq has in mind, until there is a task. asynq goes
 // through its list, which always has the same order; so what it asks after an answer that all are empty is of the same round.
 func (h *hook) dequeue(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 	if h.answered > 0 {
 		h.answered--
 		return empty(cmd)
 	}
-	if h.begin(ctx) {
-		for q := range h.scout.queues() {
-			q.address(cmd)
-			err := next(ctx, cmd)
-			if !errors.Is(err, redis.Nil) {
-				return h.taken(err)
+	if h.hand(cmd) {
+		return nil
+	}
+	if h.begin(ctx) && h.basket.open() {
+		defer h.basket.close()
+		h.scout.round()
+		for {
+			choice := h.scout.choose(min(h.slots.open(), maxFetch))
+			if len(choice) == 0 {
+				break
 			}
-			h.scout.vain(q)
+			if err := h.fetch(ctx, cmd, next, choice); err != nil {
+				return h.refused(err)
+			}
+			if h.hand(cmd) {
+				h.pause = 0
+				return nil
+			}
 		}
 		h.pause = 0
 		h.scout.end()
@@ -107,18 +123,66 @@ func (h *hook) dequeue(ctx context.Context, cmd redis.Cmder, next redis.ProcessH
 	return empty(cmd)
 }
 
-// taken notes that a dequeue was answered with a task, or with an error.
-func (h *hook) taken(err error) error {
-	switch {
-	case err == nil:
-		h.pause = 0
-	case redis.HasErrorPrefix(err, "NOSCRIPT"):
-		// The client sends the script itself next.
-	default:
-		h.metrics.refused.Inc()
-		if h.on.backOff {
-			h.rest()
+// hand gives asynq a task out of the basket. It tells false when there is none.
+func (h *hook) hand(cmd redis.Cmder) bool {
+	task, ok := h.basket.take()
+	if !ok {
+		return false
+	}
+	cmd.(*redis.Cmd).SetVal(task) // isDequeue
+	h.slots.given.Add(1)
+	return true
+}
+
+// fetch asks some queues for a task each and puts what it gets into the basket. A queue may be among them several times.
+func (h *hook) fetch(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook, choice []*shard) error {
+	asked := make([]*redis.Cmd, len(choice))
+	if len(choice) == 1 {
+		choice[0].address(cmd.Args())
+		asked[0] = cmd.(*redis.Cmd) // isDequeue
+		err := next(ctx, cmd)
+		cmd.SetErr(err) // as a pipeline does
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return err
 		}
+	} else if err := pipelined(ctx, h.scout.rdb, func(pipe redis.Pipeliner) {
+		for i, q := range choice {
+			args := slices.Clone(cmd.Args())
+			q.address(args)
+			asked[i] = redis.NewCmd(ctx, args...)
+			_ = pipe.Process(ctx, asked[i]) // it is only put into the pipeline
+		}
+	}); err != nil {
+		return err
+	}
+	var tasks []string
+	var failed error
+	for i, q := range choice {
+		task, err := asked[i].Text()
+		switch {
+		case err == nil:
+			tasks = append(tasks, task)
+		case errors.Is(err, redis.Nil):
+			h.scout.vain(q)
+		default:
+			failed = err
+		}
+	}
+	if len(tasks) > 0 {
+		h.basket.put(tasks)
+		return nil // An error will come again.
+	}
+	return failed
+}
+
+// refused notes that a dequeue was answered with an error.
+func (h *hook) refused(err error) error {
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return err // The client sends the script itself next.
+	}
+	h.metrics.refused.Inc()
+	if h.on.backOff {
+		h.rest()
 	}
 	return err
 }
@@ -160,10 +224,10 @@ func empty(cmd redis.Cmder) error {
 
 func isScript(cmd redis.Cmder) bool { return cmd.Name() == "evalsha" || cmd.Name() == "eval" }
 
-// isDequeue knows asynq's dequeue script by its second key: EVALSHA sha 4 …:pending …:paused …:active …:lease.
+// isDequeue knows asynq's dequeue script by its second key: EVALSHA sha 4 …:pending …:paused …:active …:lease expiry prefix.
 func isDequeue(cmd redis.Cmder) bool {
 	a := cmd.Args()
-	if len(a) < 5 || !isScript(cmd) {
+	if _, ok := cmd.(*redis.Cmd); !ok || len(a) != 9 || !isScript(cmd) {
 		return false
 	}
 	key, _ := a[4].(string)

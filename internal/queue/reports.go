@@ -52,15 +52,28 @@ func (r *reports) send(ctx context.Context, cmd redis.Cmder, next redis.ProcessH
 	if doc == nil {
 		return next(ctx, cmd)
 	}
-	_, err := r.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.HSet(ctx, key, "result", doc)
-		return pipe.Process(ctx, cmd)
-	})
-	var answer redis.Error
-	if err != nil && !errors.As(err, &answer) {
-		return err // The client does not tell a command that it could not connect.
+	if err := pipelined(ctx, r.rdb, func(pipe redis.Pipeliner) {
+		// Both without a type, so that they may go with others; see convoy.
+		_ = pipe.Process(ctx, redis.NewCmd(ctx, "hset", key, "result", doc))
+		_ = pipe.Process(ctx, cmd)
+	}); err != nil {
+		return err
 	}
 	return cmd.Err()
+}
+
+// pipelined runs commands in one round trip. Each command knows its own error, but not that nothing could be sent at all:
+// that is the error returned.
+func pipelined(ctx context.Context, rdb redis.UniversalClient, add func(pipe redis.Pipeliner)) error {
+	_, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		add(pipe)
+		return nil
+	})
+	var answer redis.Error
+	if errors.As(err, &answer) {
+		return nil
+	}
+	return err
 }
 
 // isComplete knows asynq's acknowledgement of a task that it goes on to show:

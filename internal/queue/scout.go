@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -38,9 +37,8 @@ func newShard(name string, weight int) *shard {
 	}
 }
 
-// address turns a dequeue to the queue: EVALSHA sha 4 …:pending …:paused …:active …:lease expiry prefix.
-func (q *shard) address(cmd redis.Cmder) {
-	args := cmd.Args()
+// address turns the arguments of a dequeue to the queue: EVALSHA sha 4 …:pending …:paused …:active …:lease expiry prefix.
+func (q *shard) address(args []any) {
 	copy(args[3:7], q.keys[:])
 	args[8] = q.prefix
 }
@@ -56,6 +54,8 @@ type scout struct {
 	// known is true when the queues were looked at, at the time at; otherwise all are asked.
 	known bool
 	at    time.Time
+	// left are the queues that are worth asking in this round.
+	left []*shard
 	// fresh is true when all queues were looked at for this round, barren when the last such round found nothing to take.
 	fresh, barren bool
 }
@@ -68,27 +68,35 @@ func newScout(rdb redis.UniversalClient, weights map[string]int, s *sleeper, on 
 	return &scout{rdb: rdb, all: all, sleeper: s, on: on, metrics: m}
 }
 
-// queues yields those that are worth asking: each time one of those that are left, by chance and weight.
-func (s *scout) queues() iter.Seq[*shard] {
-	return func(yield func(*shard) bool) {
-		left, total := make([]*shard, 0, len(s.all)), 0
-		for _, q := range s.all {
-			if q.full || !s.known {
-				left, total = append(left, q), total+q.weight
-			}
-		}
-		for len(left) > 0 {
-			at, i := rand.IntN(total), 0
-			for ; at >= left[i].weight; i++ {
-				at -= left[i].weight
-			}
-			q := left[i]
-			if !yield(q) {
-				return
-			}
-			left, total = slices.Delete(left, i, i+1), total-q.weight
+// round begins to choose.
+func (s *scout) round() {
+	s.left = s.left[:0]
+	for _, q := range s.all {
+		if q.full || !s.known {
+			s.left = append(s.left, q)
 		}
 	}
+}
+
+// choose chooses n queues, by chance and weight, one maybe several times, among those that are worth asking in
+// this round. There is none when all were in vain.
+func (s *scout) choose(n int) []*shard {
+	total := 0
+	for _, q := range s.left {
+		total += q.weight
+	}
+	if total == 0 {
+		return nil
+	}
+	choice := make([]*shard, 0, n)
+	for len(choice) < max(n, 1) {
+		at, i := rand.IntN(total), 0
+		for ; at >= s.left[i].weight; i++ {
+			at -= s.left[i].weight
+		}
+		choice = append(choice, s.left[i])
+	}
+	return choice
 }
 
 // anyFull tells whether a queue is known to have had tasks.
@@ -150,7 +158,10 @@ func (s *scout) look(ctx context.Context) {
 }
 
 // vain notes that a queue had nothing.
-func (s *scout) vain(q *shard) { q.full = false }
+func (s *scout) vain(q *shard) {
+	q.full = false
+	s.left = slices.DeleteFunc(s.left, func(other *shard) bool { return other == q })
+}
 
 // end ends a round in which no queue had anything. A paused queue has tasks and hands out none.
 func (s *scout) end() { s.barren = s.fresh }

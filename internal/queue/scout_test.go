@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -67,5 +68,52 @@ func TestTokensMayBeWrong(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestChoiceFollowsTheWeights(t *testing.T) {
+	t.Parallel()
+	s := newScout(nil, map[string]int{"a": 6, "b": 3, "c": 1, "empty": 100}, nil, *allRemedies(), nil)
+	s.known = true
+	for _, q := range s.all {
+		q.full = q.name != "empty"
+	}
+	s.round()
+	const n = 10_000
+	got := map[string]int{}
+	for _, q := range s.choose(n) {
+		got[q.name]++
+	}
+	for name, weight := range map[string]int{"a": 6, "b": 3, "c": 1, "empty": 0} {
+		if want := n * weight / 10; got[name] < want-n/20 || got[name] > want+n/20 {
+			t.Errorf("%s was chosen %d times, want about %d", name, got[name], want)
+		}
+	}
+	for len(s.left) > 0 {
+		q := s.choose(1)[0]
+		s.vain(q)
+		if got[q.name] == 0 {
+			t.Errorf("%s was chosen again", q.name)
+		}
+		delete(got, q.name)
+	}
+	if choice := s.choose(5); len(choice) != 0 {
+		t.Errorf("%d queues were chosen though all were in vain", len(choice))
+	}
+}
+
+func TestReportsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newReports(nil)
+	for i := range 3 * maxReports {
+		id := strconv.Itoa(i)
+		r.put(id, []byte(id))
+		if got := string(r.take(id)); i%2 == 0 && got != id {
+			t.Fatalf("report %s: got %q", id, got)
+		}
+		r.put("lost "+id, nil)
+	}
+	if len(r.by) > maxReports {
+		t.Errorf("%d reports wait", len(r.by))
 	}
 }

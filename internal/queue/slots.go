@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,9 @@ type slots struct {
 	used   prometheus.Gauge
 	// lost is how many slots are taken by nobody.
 	lost func() int
+	// given counts the tasks that asynq was given and that have not come back. One that asynq loses on the way would
+	// be counted for ever, so it decides about nothing but how many are fetched at once.
+	given atomic.Int64
 }
 
 func newSlots(n int, lost func() int, m *Metrics) *slots {
@@ -23,6 +27,9 @@ func newSlots(n int, lost func() int, m *Metrics) *slots {
 }
 
 func (s *slots) free() bool { return len(s.tokens)+s.lost() < cap(s.tokens) }
+
+// open is how many more tasks asynq may be given; less than 1 when that is not known.
+func (s *slots) open() int { return cap(s.tokens) - s.lost() - int(s.given.Load()) }
 
 // acquire takes a slot. It waits for one for at most d, and until ctx ends.
 func (s *slots) acquire(ctx context.Context, d time.Duration) bool {
