@@ -18,7 +18,7 @@ when the program starts. 4 is the trace memory, a sealed memfd. 3 and 4 are clos
 The parts, from the outside in:
 
 * ``control`` (ready line, order), ``process`` (limits, argv, what the program may see), ``session`` (from an empty
-  interpreter to one ready to run, and the end record);
+  interpreter to one ready to run, and the end record), ``departure`` (whether it may leave at once then);
 * ``memory`` (areas, framing of records, counters), ``failure`` (report of the uncaught exception), ``raw`` (looking at
   objects without running the program's code);
 * the recorder: ``recorder`` and ``attachment`` connect the program with ``_recorder``, which is written in C
@@ -33,7 +33,7 @@ FAILED = 70
 """Exit status when the tracer itself cannot start; the program has not run then."""
 
 MODULES = (
-    "memory", "raw", "failure", "attachment", "recorder", "control", "process", "session",
+    "memory", "raw", "failure", "attachment", "recorder", "control", "process", "departure", "session",
 )
 """The tracer's modules, each after those that it imports."""
 

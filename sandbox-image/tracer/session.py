@@ -8,8 +8,8 @@ import sys
 
 from _json import encode_basestring_ascii as quote
 
-from . import _recorder, control, failure, process, raw
-from .memory import DEFS, END, FLAGS, FORKED, Memory
+from . import _recorder, control, departure, failure, process, raw
+from .memory import DEFS, DETACHED, END, FLAGS, FORKED, Memory
 from .recorder import Recorder, user_code
 
 
@@ -42,6 +42,7 @@ class Session:
         self._define = memory.writer(DEFS)
         self._end = memory.writer(END)
         self._kind = "exit"
+        self._raised = False
         self._recorder: Recorder | None = None
         self._define(f'["producer",{quote(control.TRACER)},{quote(control.version())}]')
         self._is_user = user_code(order.include)
@@ -52,27 +53,32 @@ class Session:
     def start(self) -> None:
         """Attach to the interpreter: from here on user code is recorded."""
         os.register_at_fork(after_in_child=self.leave)
-        atexit.register(_recorder.hush, self.finish)
+        atexit.register(_recorder.depart, self.finish)
+        self._streams = departure.Streams()
         if self._recorder is not None:
+            self._silent = departure.silent()
             self._recorder.start()
 
     def fail(self, error: BaseException) -> None:
         """Write the report of the exception that ends the program; of an exit there is none."""
+        self._raised = True
         if self._kind != "exit" or raw.inherits(type(error), SystemExit):
             return
         self._kind = "syntax_error" if failure.is_syntax_error(error) else "exception"
         text = failure.Reporter(self._is_user).report(error)
         self._define(f'["exception",{quote(self._kind)},{text}]')
 
-    def finish(self) -> None:
+    def finish(self) -> bool:
         """Write the end record: the program ended in the interpreter's own way.
+
+        Returns whether the process may end now, with status 0, as far as can be seen from here: all output is written then.
 
         The recorder reports an exception when it leaves the program's last frame. What never got
         so far, a program that does not compile, or one that is not recorded, the interpreter
         has put into ``sys.last_exc``. A program that runs the functions of ``atexit`` itself has not ended.
         """
         if sys._getframe().f_back is not None:
-            return
+            return False
         recorder = self._recorder
         if recorder is None or not recorder.began:
             error = vars(sys).get("last_exc")
@@ -81,10 +87,14 @@ class Session:
         if recorder is not None:
             recorder.stop()
         self._end(f'["end",{quote(self._kind)}]')
+        written = self._streams.write_out()
+        if recorder is None or not recorder.began or self._raised or self._counters[FLAGS] & DETACHED:
+            return False
+        return written and departure.unnoticed(self._silent)
 
     def leave(self) -> None:
         """In a forked child: leave the memory to the parent."""
         self._counters[FLAGS] |= FORKED
-        atexit.unregister(_recorder.hush)
+        atexit.unregister(_recorder.depart)
         if self._recorder is not None:
             _recorder.hush(self._recorder.stop)
