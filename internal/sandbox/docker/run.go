@@ -113,19 +113,30 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 	if r.ended.IsZero() {
 		r.ended = time.Now()
 	}
-	why := r.settle()
+	p := parting{why: r.settle(), cause: cause}
 	_ = r.b.conn.SetWriteDeadline(time.Unix(1, 0)) // ends a write that still waits; a broken conn has none
-	sendErr := <-sent
+	p.unsent = <-sent
 
 	out := r.got.outcome()
 	out.StartedAt, out.Wall = started, r.ended.Sub(started)
-	killed := false
+	return r.judge(ctx, p, out)
+}
+
+// parting is what else is known of a run when nothing is read any more.
+type parting struct {
+	// why it was cut short, cause why the stream ended, and unsent why the job could not be handed over.
+	why           ending
+	cause, unsent error
+}
+
+// judge completes the outcome of a run, or says what the platform did to it.
+func (r *run) judge(ctx context.Context, p parting, out sandbox.Outcome) (sandbox.Outcome, error) {
 	switch {
-	case why == endClosed:
+	case p.why == endClosed:
 		return out, sandbox.ErrClosed
 	case r.got.fail != nil:
 		return out, r.got.fail
-	case out.End != nil && out.End.Killed == wire.KilledHangup && why != endCanceled:
+	case out.End != nil && out.End.Killed == wire.KilledHangup && p.why != endCanceled:
 		return out, errors.New("the engine closed the sandbox's input")
 	case out.End != nil:
 		// It came to its end, whatever was under way to end it.
@@ -136,31 +147,39 @@ func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox
 		oom, err := r.b.killedForMemory(ctx, blindTime, func(*container.State) bool { return true })
 		out.EngineOOM = oom
 		return out, err
-	case why == endCanceled:
+	case p.why == endCanceled:
 		out.Interrupted = true
 		return out, nil
-	case sendErr != nil:
+	case p.unsent != nil:
 		// The supervisor reads the whole job before anything of it runs.
-		return out, fmt.Errorf("hand over the job: %w", sendErr)
-	case why == endSlow:
+		return out, fmt.Errorf("hand over the job: %w", p.unsent)
+	case p.why == endSlow:
 		return out, fmt.Errorf("what the program left did not arrive within %s", settleTime)
-	case why == endDeadline && r.unkilled != nil:
+	case p.why == endDeadline && r.unkilled != nil:
 		// An engine that does not answer has not passed on the report either.
 		return out, fmt.Errorf("lost the engine: %w", r.unkilled)
-	case why == endDeadline:
+	}
+	return r.judgeDead(ctx, p, out)
+}
+
+// judgeDead completes the outcome of a run without a report, whose container is dead or being killed.
+func (r *run) judgeDead(ctx context.Context, p parting, out sandbox.Outcome) (sandbox.Outcome, error) {
+	killed := false
+	switch {
+	case p.why == endDeadline:
 		out.DeadlineHit = true
 	case out.Invalid == "":
 		// It ended by itself without a report. That is the program's doing if
 		// the container is dead, and the engine's if it is not.
-		exit, err := r.b.proveExit(ctx, cause)
+		exit, err := r.b.proveExit(ctx, p.cause)
 		if err != nil {
 			return out, err
 		}
 		out.Invalid = fmt.Sprintf("the sandbox ended without a report (exit code %d)", exit)
 		killed = exit == killedExit && !gvisor(r.b.e.host.Runtime)
 	}
-	oom, err := r.b.killedForMemory(ctx, deadTime, func(s *container.State) bool { return why == endNone && s.ExitCode == killedExit })
-	if err != nil && why == endNone {
+	oom, err := r.b.killedForMemory(ctx, deadTime, func(s *container.State) bool { return p.why == endNone && s.ExitCode == killedExit })
+	if err != nil && p.why == endNone {
 		// An engine that is going down kills its containers first.
 		return out, err
 	}
