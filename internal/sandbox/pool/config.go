@@ -23,7 +23,7 @@ type Config struct {
 	// removed, in quarantine. Default Warm + 2 Concurrency: while one
 	// generation of jobs is being removed, the next can run.
 	Slots int
-	// Class is the limits the waiting sandboxes have. Default job.DefaultLimits.
+	// Class is the limits that the waiting sandboxes have at first. Default job.DefaultLimits.
 	Class job.Limits
 	// MaxIdle is how long a sandbox may wait; an older one is never handed
 	// out. Default 10 minutes. To spread the renewal, each sandbox leaves at a

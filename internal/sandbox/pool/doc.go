@@ -21,7 +21,9 @@
 // A job with the limits of the stock takes whichever sandbox is ready first. A
 // job with other limits has those of a waiting sandbox adjusted when the
 // sandbox can do that (see Adjuster), and else gets its own launch, for which
-// a waiting sandbox is removed when no slot would come free otherwise.
+// a waiting sandbox is removed when no slot would come free otherwise. The stock
+// learns: when several jobs in a row, as many as it holds and at least four, needed a launch of their own for the
+// same limits, it is made anew with those.
 //
 // # Pace
 //

@@ -54,9 +54,10 @@ func (u *unit) dead() bool {
 // request is one call of Launch that waits for a sandbox.
 type request struct {
 	limits job.Limits
-	// stock is true when any sandbox of the class will do, adjustable when one
-	// may be tried with changed limits.
-	stock, adjustable bool
+	// adjustable is true when a sandbox of the class may be tried with changed limits, foreign when that is known to be impossible.
+	adjustable, foreign bool
+	// stock is true when any sandbox of the class will do. The keeper sets it.
+	stock bool
 	// reply gets exactly one grant, or none when the request is abandoned first.
 	reply chan grant
 	// granted is the unit in reply, for when nobody comes to read it.
@@ -66,8 +67,8 @@ type request struct {
 	gone   bool
 }
 
-func newRequest(l job.Limits, stock, adjustable bool) *request {
-	return &request{limits: l, stock: stock, adjustable: adjustable, reply: make(chan grant, 1)}
+func newRequest(l job.Limits) *request {
+	return &request{limits: l, reply: make(chan grant, 1)}
 }
 
 // grant is the answer to a request.
@@ -92,6 +93,10 @@ type keeper struct {
 	pool *Pool
 	cfg  Config
 	wg   sync.WaitGroup
+
+	// class is what the stock is launched with. other is what as many jobs in a row as foreign wanted instead.
+	class, other job.Limits
+	foreign      int
 
 	waiting []*request // oldest first
 	warm    []*unit    // oldest first
@@ -121,7 +126,7 @@ type keeper struct {
 func newKeeper(p *Pool) *keeper {
 	warden, _ := p.launcher.(Warden)
 	return &keeper{
-		pool: p, cfg: p.cfg, generation: p.generation.Load(), warden: warden,
+		pool: p, cfg: p.cfg, class: p.cfg.Class, generation: p.generation.Load(), warden: warden,
 		leased: map[*unit]struct{}{}, quarantined: map[*unit]struct{}{},
 		tuner: newTuner(runtime.GOMAXPROCS(0), p.cfg.MaxLaunching),
 	}
@@ -150,6 +155,7 @@ func (k *keeper) arrive(r *request, now time.Time) {
 		r.reply <- grant{err: ErrStopped}
 		return
 	}
+	k.place(r)
 	if r.stock || r.adjustable {
 		for len(k.warm) > 0 {
 			u := k.takeWarm()
@@ -164,7 +170,8 @@ func (k *keeper) arrive(r *request, now time.Time) {
 				k.grant(r, grant{unit: u, how: takenAdjusted, adjust: true})
 			default:
 				k.keep(u)
-				k.waiting = append(k.waiting, r)
+				r.foreign = true
+				k.line(r)
 				return
 			}
 			if k.quietUntil.IsZero() && k.cfg.Quiet > 0 {
@@ -172,6 +179,15 @@ func (k *keeper) arrive(r *request, now time.Time) {
 			}
 			return
 		}
+	}
+	k.line(r)
+}
+
+// line puts r at the end of those that wait.
+func (k *keeper) line(r *request) {
+	if r.foreign {
+		k.learn(r.limits)
+		k.place(r)
 	}
 	k.waiting = append(k.waiting, r)
 }

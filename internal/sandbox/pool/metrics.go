@@ -37,7 +37,7 @@ const (
 const (
 	discardDied      = "died"      // it ended while it waited
 	discardAged      = "aged"      // it waited too long
-	discardRecycled  = "recycled"  // it is from before the last Recycle
+	discardRecycled  = "recycled"  // it is from before the last Recycle, or has limits that are no longer the stock's
 	discardEvicted   = "evicted"   // a job with other limits needed the slot
 	discardAdjust    = "adjust"    // its limits could not be changed
 	discardAbandoned = "abandoned" // its job stopped waiting

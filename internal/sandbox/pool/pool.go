@@ -148,16 +148,19 @@ func (p *Pool) take(ctx context.Context, l job.Limits) (sandbox.Sandbox, string,
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.MaxWait, ErrNoSandbox)
 	defer cancel()
-	r := newRequest(l, sandbox.Fits(p.cfg.Class, l) == nil, true)
+	r := newRequest(l)
+	r.adjustable = true
 	given, err := p.ask(ctx, r)
 	if err != nil || !given.adjust {
 		return given.lease(p), given.how, err
 	}
 	waited := given.unit // the keeper reads it when given is the next one
+	r = newRequest(l)
 	switch err = waited.box.(Adjuster).Adjust(ctx, l); {
 	case err == nil:
 		return given.lease(p), takenAdjusted, nil
 	case errors.Is(err, errors.ErrUnsupported):
+		r.foreign = true
 		p.tell(func(k *keeper, _ time.Time) { k.putBack(waited) })
 	default:
 		p.log.Warn("limits of a waiting sandbox could not be changed", zap.Error(err))
@@ -166,7 +169,7 @@ func (p *Pool) take(ctx context.Context, l job.Limits) (sandbox.Sandbox, string,
 	if ctx.Err() != nil {
 		return nil, "", p.ended(ctx)
 	}
-	given, err = p.ask(ctx, newRequest(l, false, false))
+	given, err = p.ask(ctx, r)
 	return given.lease(p), given.how, err
 }
 

@@ -91,7 +91,7 @@ func (k *keeper) evict() {
 func (k *keeper) launch(ctx context.Context, r *request) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.cfg.LaunchTimeout, errLaunchTimeout)
 	a := &attempt{request: r, generation: k.generation, epoch: k.epoch}
-	limits := k.cfg.Class
+	limits := k.class
 	k.launching++
 	if r == nil {
 		k.stock++
