@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/execra/tracefleet/internal/job"
@@ -29,37 +30,47 @@ const (
 )
 
 // queue measures (g): jobs per second through queue, ledger and result store, with sandboxes that
-// answer at once what a real one has answered, beside asynq alone with tasks that do nothing. Both sides are filled
-// first and drained then. The finished jobs stay in the Redis of the crowded fleet.
+// answer at once what a real one has answered, beside asynq alone with tasks that do nothing. The job that does as little is
+// an untraced one; the traced one shows what decoding and storing a trace adds. Both sides are filled
+// first and drained then. The finished traced jobs stay in the Redis of the crowded fleet.
 func (b *bench) queue(ctx context.Context) error {
-	outcome, err := b.outcome(ctx)
-	if err != nil {
-		return err
-	}
-	plain, err := b.startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	crowded, err := b.startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	var submit, enqueue, jobs, tasks meter
-	for range b.plan.QueueTurns {
-		if err := bareQueue(ctx, plain, b.plan.QueueJobs, &enqueue, &tasks); err != nil {
-			return fmt.Errorf("bare asynq: %w", err)
-		}
-		if err := fullQueue(ctx, crowded, b.plan.QueueJobs, noop{outcome}, &submit, &jobs); err != nil {
+	var sides [3]*server
+	for i := range sides {
+		var err error
+		if sides[i], err = b.startRedis(ctx); err != nil {
 			return err
 		}
 	}
-	b.crowded = crowded
+	var submit, enqueue, jobs, tasks, submitTraced, traced meter
+	untraced := hello()
+	untraced.Trace.Mode = job.TraceOff
+	plain, err := b.outcome(ctx, untraced)
+	if err != nil {
+		return err
+	}
+	rich, err := b.outcome(ctx, hello())
+	if err != nil {
+		return err
+	}
+	for range b.plan.QueueTurns {
+		if err := bareQueue(ctx, sides[0], b.plan.QueueJobs, &enqueue, &tasks); err != nil {
+			return fmt.Errorf("bare asynq: %w", err)
+		}
+		if err := fullQueue(ctx, sides[1], b.plan.QueueJobs, untraced, noop{plain}, &submit, &jobs); err != nil {
+			return err
+		}
+		if err := fullQueue(ctx, sides[2], b.plan.QueueJobs, hello(), noop{rich}, &submitTraced, &traced); err != nil {
+			return err
+		}
+	}
+	b.crowded = sides[2]
 	b.report.queue(enqueue, submit, tasks, jobs)
+	b.report.Queue.traced(traced)
 	return nil
 }
 
-// outcome is what a real sandbox says of a traced print(1).
-func (b *bench) outcome(ctx context.Context) (out sandbox.Outcome, err error) {
+// outcome is what a real sandbox says of a job.
+func (b *bench) outcome(ctx context.Context, j job.Job) (out sandbox.Outcome, err error) {
 	name := b.home.name + "-outcome"
 	engine, err := docker.Open(ctx, docker.Config{Image: b.image, Fleet: name, Worker: name}, zap.NewNop())
 	if err != nil {
@@ -71,7 +82,6 @@ func (b *bench) outcome(ctx context.Context) (out sandbox.Outcome, err error) {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, box.Close()) }()
-	j := hello()
 	j.ID = job.NewID(time.Now())
 	return box.Run(ctx, j.Normalize())
 }
@@ -180,12 +190,17 @@ func (d *drain) wait(ctx context.Context, m *meter) error {
 	}
 }
 
-// bareQueue is asynq as anybody would use it, with its own defaults.
+// bareQueue is asynq as anybody would use it, with its own defaults, over a client with the options of the fleet's.
 func bareQueue(ctx context.Context, s *server, total int, enqueue, tasks *meter) error {
 	if err := s.client.FlushAll(ctx).Err(); err != nil {
 		return err
 	}
-	producer := asynq.NewClientFromRedisClient(s.client)
+	client, err := bareClient(s)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }() // nothing is in flight
+	producer := asynq.NewClientFromRedisClient(client)
 	payload := make([]byte, 100)
 	if err := fill(total, enqueue, func(i int) error {
 		_, err := producer.EnqueueContext(ctx, asynq.NewTask("noop", payload), asynq.TaskID(strconv.Itoa(i)))
@@ -194,22 +209,32 @@ func bareQueue(ctx context.Context, s *server, total int, enqueue, tasks *meter)
 		return err
 	}
 	d := newDrain(s, total)
-	consumer := asynq.NewServerFromRedisClient(s.client, asynq.Config{Concurrency: queueSlots, LogLevel: asynq.FatalLevel})
+	consumer := asynq.NewServerFromRedisClient(client, asynq.Config{Concurrency: queueSlots, LogLevel: asynq.FatalLevel})
 	defer consumer.Shutdown()
 	return d.start(ctx, tasks, func() error {
 		return consumer.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { d.end(); return nil }))
 	})
 }
 
+// bareClient is a client with the options of the fleet's, and without what the fleet has put into that.
+func bareClient(s *server) (*redis.Client, error) {
+	own, ok := s.client.(*redis.Client)
+	if !ok {
+		return nil, fmt.Errorf("the client of a single server is a %T", s.client)
+	}
+	options := *own.Options()
+	return redis.NewClient(&options), nil
+}
+
 // fullQueue is the same with all that a fleet does around a sandbox.
-func fullQueue(ctx context.Context, s *server, total int, launcher sandbox.Launcher, submit, jobs *meter) (err error) {
+func fullQueue(ctx context.Context, s *server, total int, j job.Job, launcher sandbox.Launcher, submit, jobs *meter) (err error) {
 	c, err := newCustomer(s)
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	if err := fill(total, submit, func(int) error {
-		_, _, err := c.desk.Submit(ctx, hello())
+		_, _, err := c.desk.Submit(ctx, j)
 		return err
 	}); err != nil {
 		return err

@@ -62,7 +62,11 @@ type queueRates struct {
 	AsynqRedisCPU float64 `json:"asynq_redis_cpu_us"`
 	FleetCPU      float64 `json:"fleet_cpu_us"`
 	FleetRedisCPU float64 `json:"fleet_redis_cpu_us"`
-	Finished      int     `json:"finished"`
+	// The same of jobs whose result has a trace.
+	Traced         float64 `json:"traced"`
+	TracedCPU      float64 `json:"traced_cpu_us"`
+	TracedRedisCPU float64 `json:"traced_redis_cpu_us"`
+	Finished       int     `json:"finished"`
 }
 
 func newReport(plan string) report {
@@ -108,6 +112,11 @@ func (r *report) queue(enqueue, submit, tasks, jobs meter) {
 		AsynqCPU: tasks.each(tasks.own), AsynqRedisCPU: tasks.each(tasks.redis),
 		FleetCPU: jobs.each(jobs.own), FleetRedisCPU: jobs.each(jobs.redis), Finished: submit.count,
 	}
+}
+
+// traced adds jobs whose result has a trace.
+func (q *queueRates) traced(jobs meter) {
+	q.Traced, q.TracedCPU, q.TracedRedisCPU = round(jobs.rate()), jobs.each(jobs.own), jobs.each(jobs.redis)
 }
 
 func (r *report) memory(looks []look) { r.Worker = looks }
@@ -206,11 +215,11 @@ func (r *report) tableQueue(w io.Writer) {
 	if q == nil {
 		return
 	}
-	fmt.Fprintf(w, "(g) without sandboxes, per s\tasynq\tfleet\tfleet / asynq\n")
-	fmt.Fprintf(w, "submitted\t%.0f\t%.0f\t%.2f\n", q.AsynqEnqueue, q.Submit, q.Submit/q.AsynqEnqueue)
-	fmt.Fprintf(w, "done\t%.0f\t%.0f\t%.2f\n", q.Asynq, q.Fleet, q.Fleet/q.Asynq)
-	fmt.Fprintf(w, "processor time of each, µs\t%.0f\t%.0f\t\n", q.AsynqCPU, q.FleetCPU)
-	fmt.Fprintf(w, "    and of Redis, µs\t%.0f\t%.0f\t\n\n", q.AsynqRedisCPU, q.FleetRedisCPU)
+	fmt.Fprintf(w, "(g) without sandboxes, per s\tasynq\tfleet\tfleet / asynq\tfleet, traced\n")
+	fmt.Fprintf(w, "submitted\t%.0f\t%.0f\t%.2f\t\n", q.AsynqEnqueue, q.Submit, q.Submit/q.AsynqEnqueue)
+	fmt.Fprintf(w, "done\t%.0f\t%.0f\t%.2f\t%.0f\n", q.Asynq, q.Fleet, q.Fleet/q.Asynq, q.Traced)
+	fmt.Fprintf(w, "processor time of each, µs\t%.0f\t%.0f\t\t%.0f\n", q.AsynqCPU, q.FleetCPU, q.TracedCPU)
+	fmt.Fprintf(w, "    and of Redis, µs\t%.0f\t%.0f\t\t%.0f\n\n", q.AsynqRedisCPU, q.FleetRedisCPU, q.TracedRedisCPU)
 }
 
 func (r *report) tableRest(w io.Writer) {
