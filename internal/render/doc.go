@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/trace"
 )
 
 // Options says how the text view is laid out.
@@ -65,7 +66,7 @@ func Text(w io.Writer, r job.Result, files map[string]string, o Options) error {
 func splitFiles(files map[string]string) map[string][]string {
 	split := make(map[string][]string, len(files))
 	for path, text := range files {
-		split[path] = splitLines(text)
+		split[path] = trace.SplitLines(text)
 	}
 	return split
 }

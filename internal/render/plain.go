@@ -116,15 +116,6 @@ func wrapWords(words []string, between string, limit int) []string {
 	return lines
 }
 
-// splitLines splits text at line ends, as CPython counts lines: a final line
-// end starts no further line.
-func splitLines(text string) []string {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	text = strings.ReplaceAll(text, "\r", "\n")
-	text = strings.TrimSuffix(strings.TrimPrefix(text, "\ufeff"), "\n")
-	return strings.Split(text, "\n")
-}
-
 // slice gives the bytes from..to of s, each end moved forward to the start of
 // a character and held inside s.
 func slice(s string, from, to int64) string {

@@ -108,7 +108,7 @@ func (a *attempt) decode(o sandbox.Outcome) (rec trace.Recording) {
 	j := a.job
 	return trace.Decode(o.Memory, trace.Options{
 		Entrypoint: j.Entrypoint, Files: j.Files, Mode: string(j.Trace.Mode),
-		EventBudget: j.Limits.TraceEvents, ByteBudget: j.Limits.TraceBytes,
+		EventBudget: j.Limits.TraceEvents,
 	})
 }
 

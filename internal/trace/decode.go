@@ -13,9 +13,8 @@ type Options struct {
 	Files map[string]string
 	// Mode is the job's trace mode: full, lines, calls or off.
 	Mode string
-	// EventBudget and ByteBudget are the job's trace_events and trace_bytes.
+	// EventBudget is the job's trace_events.
 	EventBudget int64
-	ByteBudget  int64
 }
 
 // Recording is what a trace memory says. All of it is testimony: the program

@@ -88,7 +88,7 @@ func sound() ([areaCount][]byte, Options) {
 		area(`["end","exit"]`),
 		nil,
 		notesArea([6]uint64{1, 2, 3, 4, 5, 6}, noteOf(noteException, fateOpen, 1, "KeyError", "k")),
-	}, Options{Entrypoint: "main.py", Files: map[string]string{"main.py": "x = 1\ny = 2\n"}, Mode: "full", EventBudget: 100, ByteBudget: 4096}
+	}, Options{Entrypoint: "main.py", Files: map[string]string{"main.py": "x = 1\ny = 2\n"}, Mode: "full", EventBudget: 100}
 }
 
 func TestDecodeSound(t *testing.T) {

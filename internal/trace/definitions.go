@@ -93,7 +93,7 @@ func (d *decoder) defineFile(fields []json.RawMessage) error {
 	}
 	f := &file{File: File{ID: int(next), Path: path}}
 	if source, ok := d.opts.Files[path]; ok && !slices.ContainsFunc(d.files, func(f *file) bool { return f.Path == path }) {
-		f.Lines, f.known = len(splitLines(source)), true
+		f.Lines, f.known = len(SplitLines(source)), true
 	}
 	d.files = append(d.files, f)
 	return nil
@@ -252,8 +252,9 @@ func texts(raw json.RawMessage, limit int) ([]string, error) {
 	return out, nil
 }
 
-// splitLines splits a source as CPython counts its lines.
-func splitLines(source string) []string {
+// SplitLines splits a source as CPython counts its lines: at every kind of line end, without a byte order mark, and a final
+// line end starts no further line. An empty source has one line, which is empty.
+func SplitLines(source string) []string {
 	source = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(source, "\ufeff"))
 	return strings.Split(strings.TrimSuffix(source, "\n"), "\n")
 }

@@ -108,7 +108,7 @@ func (d *decoder) sourceLine(path string, line int) string {
 	}
 	lines, ok := d.sources[path]
 	if !ok {
-		lines = splitLines(source)
+		lines = SplitLines(source)
 		d.sources[path] = lines
 	}
 	if line < 1 || line > len(lines) {

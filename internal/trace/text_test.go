@@ -133,3 +133,20 @@ func FuzzText(f *testing.F) {
 		objects.Reaches(Value(value), 3)
 	})
 }
+
+// TestSplitLines counts lines as CPython does.
+func TestSplitLines(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string][]string{
+		"":                   {""},
+		"a":                  {"a"},
+		"a\n":                {"a"},
+		"a\r\nb\rc\n":        {"a", "b", "c"},
+		"\ufeffa\n\n":        {"a", ""},
+		"a\x0cb\u2028c\x85d": {"a\x0cb\u2028c\x85d"},
+	} {
+		if diff := cmp.Diff(want, SplitLines(source)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", source, diff)
+		}
+	}
+}

@@ -65,7 +65,7 @@ type outcome struct {
 // recording decodes what the tracer wrote.
 func (o outcome) recording(p program) trace.Recording {
 	return trace.Decode(o.Areas, trace.Options{
-		Entrypoint: p.Entrypoint, Files: p.Files, Mode: p.Mode, EventBudget: p.Events, ByteBudget: p.TraceBytes,
+		Entrypoint: p.Entrypoint, Files: p.Files, Mode: p.Mode, EventBudget: p.Events,
 	})
 }
 
