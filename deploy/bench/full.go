@@ -31,6 +31,11 @@ func (b *bench) full(ctx context.Context) error {
 			return err
 		}
 		lanes[i] = &lane{slots: slots, fleet: f}
+		if slots == restSlots {
+			if err := b.rest(ctx, f); err != nil {
+				return fmt.Errorf("at rest: %w", err)
+			}
+		}
 	}
 	for left := b.plan.Turns; left > 0; left-- {
 		for _, l := range lanes {

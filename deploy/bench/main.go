@@ -10,6 +10,7 @@
 //	(g) queue, ledger and result store without sandboxes, beside bare asynq
 //	(h) sizes of results
 //	(i) memory and goroutines of a worker over many jobs
+//	(j) memory and processor time of a worker and its waiting sandboxes at rest
 //
 // What is compared is measured in turns, so that both sides see the same machine.
 // docs/benchmarks.md says how to read it. It needs root, for the change of root

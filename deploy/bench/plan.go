@@ -16,6 +16,8 @@ type plan struct {
 	Slots []int
 	Turns int
 	Turn  time.Duration
+	// Rest is how long a fleet at rest is watched.
+	Rest time.Duration
 	// MemoryJobs is how many jobs the watched worker runs, seen at MemoryLooks moments.
 	MemoryJobs, MemoryLooks int
 }
@@ -23,7 +25,7 @@ type plan struct {
 func fullPlan() plan {
 	return plan{
 		Name: "full", QueueJobs: 4000, QueueTurns: 5, IdleRounds: 200, ContainerEvery: 10,
-		Slots: []int{1, 2, 4, 8}, Turns: 4, Turn: 8 * time.Second, MemoryJobs: 1000, MemoryLooks: 10,
+		Slots: []int{1, 2, 4, 8}, Turns: 4, Turn: 8 * time.Second, Rest: 20 * time.Second, MemoryJobs: 1000, MemoryLooks: 10,
 	}
 }
 
@@ -31,6 +33,6 @@ func fullPlan() plan {
 func quickPlan() plan {
 	return plan{
 		Name: "quick", QueueJobs: 5000, QueueTurns: 2, IdleRounds: 12, ContainerEvery: 4,
-		Slots: []int{1, 2, 4, 8}, Turns: 1, Turn: 1500 * time.Millisecond, MemoryJobs: 16, MemoryLooks: 2,
+		Slots: []int{1, 2, 4, 8}, Turns: 1, Turn: 1500 * time.Millisecond, Rest: 500 * time.Millisecond, MemoryJobs: 16, MemoryLooks: 2,
 	}
 }

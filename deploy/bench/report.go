@@ -25,6 +25,7 @@ type report struct {
 	Queue  *queueRates        `json:"queue_jobs_per_s,omitempty"`
 	Sizes  []size             `json:"result_sizes,omitempty"`
 	Worker []look             `json:"worker,omitempty"`
+	Rest   *rest              `json:"rest,omitempty"`
 	order  []string
 }
 
@@ -154,6 +155,7 @@ func (r *report) write(w io.Writer) error {
 	r.tableFull(t)
 	r.tableQueue(t)
 	r.tableRest(t)
+	r.tableAtRest(t)
 	if err := t.Flush(); err != nil {
 		return err
 	}
