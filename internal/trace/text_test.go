@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -145,8 +146,8 @@ func TestSplitLines(t *testing.T) {
 		"\ufeffa\n\n":        {"a", ""},
 		"a\x0cb\u2028c\x85d": {"a\x0cb\u2028c\x85d"},
 	} {
-		if diff := cmp.Diff(want, SplitLines(source)); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", source, diff)
+		if got := SplitLines(source); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", source, got, want)
 		}
 	}
 }
