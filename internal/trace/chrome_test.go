@@ -105,6 +105,29 @@ func TestPyTutor(t *testing.T) {
 	}
 }
 
+// TestNothingIsKnownOverAGap checks that values from before a gap are not shown
+// as those after it, and that a gap in which nothing is missing changes nothing.
+func TestNothingIsKnownOverAGap(t *testing.T) {
+	t.Parallel()
+	for skipped, want := range map[int64][]string{5: {}, -1: {}, 0: {"x"}} {
+		tr := &Trace{
+			Files: []File{{ID: 1, Path: "main.py"}}, Functions: []Function{{ID: 1, Name: "<module>", File: 1, Line: 1, Kind: "module"}},
+			Events: []Event{
+				{Seq: 1, Kind: KindLine, Func: 1, Frame: 1, Line: 1, Depth: 1, Thread: 1, Vars: Vars{{"x", Value(`["REF",1]`)}}, Heap: Heap{{1, Value(`["LIST",1]`)}}},
+				{Seq: 9, Kind: KindReturn, Func: 1, Frame: 1, Line: 2, Depth: 1, Thread: 1, Unseen: true, Value: Value(`["REF",1]`)},
+			},
+			Gaps: []Gap{{AfterSeq: 1, Skipped: skipped, Cause: GapEvents}},
+		}
+		steps := PyTutor(tr, PyTutorInput{Entrypoint: "main.py"}).Trace
+		if diff := cmp.Diff(want, steps[1].OrderedGlobals); diff != "" {
+			t.Errorf("skipped %d: Python Tutor (-want +got):\n%s", skipped, diff)
+		}
+		if got, known := *ExecraLog(tr)[1].ReturnValue, skipped == 0; (got == "[1]") != known {
+			t.Errorf("skipped %d: Execra has the value %q", skipped, got)
+		}
+	}
+}
+
 func TestPyTutorEnds(t *testing.T) {
 	t.Parallel()
 	column := 6

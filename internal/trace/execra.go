@@ -51,7 +51,11 @@ func ExecraLog(t *Trace) []ExecraEvent {
 	names := t.Names()
 	objects := Objects{}
 	log := make([]ExecraEvent, 0, len(t.Events))
+	missing := gapsOf(t)
 	for _, e := range t.Events {
+		if missing(e) {
+			objects = Objects{} // numbers may stand for others by now
+		}
 		objects.Apply(e)
 		f := names.Function(e.Func)
 		event := ExecraEvent{

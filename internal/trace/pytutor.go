@@ -58,7 +58,11 @@ func PyTutor(t *Trace, in PyTutorInput) PyTutorDocument {
 	w := tutorWriter{doc: PyTutorDocument{Code: in.Code, Trace: []PyTutorStep{}}, in: in, frames: map[int]*tutorFrame{}, objects: Objects{}}
 	if t != nil {
 		w.names = t.Names()
+		missing := gapsOf(t)
 		for _, e := range t.Events {
+			if missing(e) {
+				w.forget()
+			}
 			if !w.event(e) {
 				return w.doc
 			}
@@ -82,6 +86,14 @@ type tutorWriter struct {
 	frames  map[int]*tutorFrame
 	stack   []*tutorFrame
 	stdout  int64
+}
+
+// forget drops the values that were known before a gap, as they may no longer hold after it.
+func (w *tutorWriter) forget() {
+	w.objects = Objects{}
+	for _, f := range w.frames {
+		f.names, f.values = nil, map[string]Value{}
+	}
 }
 
 // event applies e and adds its step. It tells false when the document is full.
