@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,25 +74,27 @@ func start(t testing.TB, server *redistest.Server, change func(*Config)) *fixtur
 		t.Fatal(err)
 	}
 	f.base = "http://" + s.Addr()
+	f.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 300}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	f.stop = f.runServer(s)
+	return f
+}
+
+// runServer runs a server until the test is over, or stop is called.
+func (f *fixture) runServer(s *Server) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	f.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 300}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	stopped := false
-	f.stop = func() error {
-		stopped = true
+	stop = sync.OnceValue(func() error {
 		cancel()
 		f.client.CloseIdleConnections()
 		return <-done
-	}
-	t.Cleanup(func() {
-		if !stopped {
-			if err := f.stop(); err != nil {
-				t.Errorf("stop: %v", err)
-			}
+	})
+	f.t.Cleanup(func() {
+		if err := stop(); err != nil {
+			f.t.Errorf("stop: %v", err)
 		}
 	})
-	return f
+	return stop
 }
 
 func setup(t *testing.T, change func(*Config)) *fixture {
