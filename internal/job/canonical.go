@@ -29,7 +29,7 @@ type canonical struct {
 // form: defaults filled in, keys in the order of the type, maps sorted. Its bytes must never change
 // for the same job, because digests of it are kept in Redis.
 func (j Job) Canonical() []byte {
-	j = j.Normalize()
+	j = j.withDefaults()
 	return encode(canonical{
 		Language: j.Language, Entrypoint: j.Entrypoint, Files: j.Files, Stdin: j.Stdin,
 		Args: j.Args, Limits: j.Limits, Trace: j.Trace, Tenant: j.Tenant,

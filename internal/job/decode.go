@@ -30,6 +30,13 @@ func DecodeWith(r io.Reader, max Limits, extra map[string]*string) (Job, error) 
 	if err != nil {
 		return Job{}, fmt.Errorf("read job: %w", err)
 	}
+	return decode(data, max, extra)
+}
+
+// DecodeBytes is Decode for a document that is in memory.
+func DecodeBytes(data []byte, max Limits) (Job, error) { return decode(data, max, nil) }
+
+func decode(data []byte, max Limits, extra map[string]*string) (Job, error) {
 	d := &document{data: data}
 	switch {
 	case len(data) > MaxDocumentBytes:
@@ -84,7 +91,7 @@ func (d *document) job(max Limits, extra map[string]*string) (Job, error) {
 	if codeGiven {
 		d.useCode(&j, code, filesGiven)
 	}
-	return j.Normalize(), nil
+	return j.withDefaults(), nil
 }
 
 // field reads one field of the job.
@@ -134,9 +141,8 @@ func (d *document) useCode(j *Job, code string, filesToo bool) {
 }
 
 func (d *document) limits(path string, l *Limits) error {
-	fields := limitFields()
 	return d.object(path, func(key, path string) error {
-		for _, f := range fields {
+		for _, f := range limitTable {
 			if f.name == key {
 				return d.integer(path, f.of(l))
 			}

@@ -21,6 +21,15 @@ func DefaultTrace() TraceOptions {
 // is taken as it is, because 0 is a legal file_bytes and trace_events. The ID
 // stays empty: whoever submits the job picks one.
 func (j Job) Normalize() Job {
+	j = j.withDefaults()
+	j.Trace.Include = slices.Clone(j.Trace.Include)
+	j.Args = slices.Clone(j.Args)
+	j.Files, j.Labels = maps.Clone(j.Files), maps.Clone(j.Labels)
+	return j
+}
+
+// withDefaults is Normalize, but that what was there is shared with j.
+func (j Job) withDefaults() Job {
 	j.Language = cmp.Or(j.Language, LanguagePython)
 	j.Entrypoint = cmp.Or(j.Entrypoint, DefaultEntrypoint)
 	j.Queue = cmp.Or(j.Queue, QueueDefault)
@@ -33,17 +42,13 @@ func (j Job) Normalize() Job {
 	if len(j.Trace.Include) == 0 {
 		j.Trace.Include = []string{"."}
 	}
-	j.Trace.Include = slices.Clone(j.Trace.Include)
-	j.Args = append([]string{}, j.Args...)
-	j.Files = cloneMap(j.Files)
-	j.Labels = cloneMap(j.Labels)
-	return j
-}
-
-// cloneMap never returns nil: a missing map and an empty one are the same document.
-func cloneMap(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
+	// A list or map that is missing and an empty one are the same document.
+	j.Args = list(j.Args)
+	if j.Files == nil {
+		j.Files = map[string]string{}
 	}
-	return maps.Clone(m)
+	if j.Labels == nil {
+		j.Labels = map[string]string{}
+	}
+	return j
 }

@@ -39,7 +39,7 @@ func newTokens(data []byte) (t tokens, valid bool) {
 	// It will be refused, but for what, and where, only a reading tells.
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	return dec, false
+	return anyTokens{dec}, false
 }
 
 // token reads the next token of the value at path.
@@ -94,13 +94,9 @@ func (d *document) object(path string, field func(key, path string) error) error
 
 func (d *document) member(path string, seen *keySet, field func(key, path string) error) error {
 	before := d.dec.InputOffset()
-	tok, err := d.dec.Token()
+	key, err := d.dec.Key()
 	if err != nil {
 		return d.syntaxFault(path, err)
-	}
-	key, ok := tok.(string)
-	if !ok {
-		return d.syntaxFault(path, errors.New("a key must be a string"))
 	}
 	at := join(path, key)
 	if loneSurrogate(d.data[before:d.dec.InputOffset()]) {
@@ -110,7 +106,7 @@ func (d *document) member(path string, seen *keySet, field func(key, path string
 		d.faults.add(at, "given twice")
 		return d.skip(at)
 	}
-	if seen.len() == maxMembers {
+	if seen.n == maxMembers {
 		d.faults.add(path, "has more than %d members", maxMembers)
 		return errStop
 	}
@@ -120,31 +116,28 @@ func (d *document) member(path string, seen *keySet, field func(key, path string
 
 // keySet is a set of keys that costs little while it is small.
 type keySet struct {
-	few  []string
-	many map[string]bool // nil while few holds all of them
+	few  [fewKeys]string
+	n    int
+	many map[string]bool // those that few has no place for
 }
 
 // fewKeys is how many keys are compared one by one.
 const fewKeys = 16
 
 func (s *keySet) has(key string) bool {
-	return s.many[key] || s.many == nil && slices.Contains(s.few, key)
+	return slices.Contains(s.few[:min(s.n, fewKeys)], key) || s.many[key]
 }
-
-func (s *keySet) len() int { return max(len(s.few), len(s.many)) }
 
 func (s *keySet) add(key string) {
 	switch {
-	case s.many != nil:
-		s.many[key] = true
-	case len(s.few) < fewKeys:
-		s.few = append(s.few, key)
-	default:
+	case s.n < fewKeys:
+		s.few[s.n] = key
+	case s.many == nil:
 		s.many = map[string]bool{key: true}
-		for _, k := range s.few {
-			s.many[k] = true
-		}
+	default:
+		s.many[key] = true
 	}
+	s.n++
 }
 
 // array reads an array and calls item for each element, which item must read or skip.

@@ -11,26 +11,24 @@ type limitField struct {
 	of   func(*Limits) *int64
 }
 
-// limitFields lists every field of Limits. What decodes, checks, clamps or
-// compares limits goes through this list, so that no field is forgotten.
-func limitFields() []limitField {
-	return []limitField{
-		{"wall_ms", func(l *Limits) *int64 { return &l.WallMS }},
-		{"cpu_ms", func(l *Limits) *int64 { return &l.CPUMS }},
-		{"memory_bytes", func(l *Limits) *int64 { return &l.MemoryBytes }},
-		{"output_bytes", func(l *Limits) *int64 { return &l.OutputBytes }},
-		{"processes", func(l *Limits) *int64 { return &l.Processes }},
-		{"open_files", func(l *Limits) *int64 { return &l.OpenFiles }},
-		{"file_bytes", func(l *Limits) *int64 { return &l.FileBytes }},
-		{"trace_events", func(l *Limits) *int64 { return &l.TraceEvents }},
-		{"trace_bytes", func(l *Limits) *int64 { return &l.TraceBytes }},
-	}
+// limitTable has every field of Limits. What decodes, checks, clamps or
+// compares limits goes through it, so that no field is forgotten. It is never changed.
+var limitTable = [...]limitField{
+	{"wall_ms", func(l *Limits) *int64 { return &l.WallMS }},
+	{"cpu_ms", func(l *Limits) *int64 { return &l.CPUMS }},
+	{"memory_bytes", func(l *Limits) *int64 { return &l.MemoryBytes }},
+	{"output_bytes", func(l *Limits) *int64 { return &l.OutputBytes }},
+	{"processes", func(l *Limits) *int64 { return &l.Processes }},
+	{"open_files", func(l *Limits) *int64 { return &l.OpenFiles }},
+	{"file_bytes", func(l *Limits) *int64 { return &l.FileBytes }},
+	{"trace_events", func(l *Limits) *int64 { return &l.TraceEvents }},
+	{"trace_bytes", func(l *Limits) *int64 { return &l.TraceBytes }},
 }
 
 // check reports the fields of l outside MinLimits and max.
 func (l Limits) check(f *faults, max Limits) {
 	low := MinLimits()
-	for _, field := range limitFields() {
+	for _, field := range limitTable {
 		got, from, to := *field.of(&l), *field.of(&low), *field.of(&max)
 		if got < from || got > to {
 			f.add("limits."+field.name, "must be between %d and %d, got %d", from, to, got)
@@ -48,7 +46,7 @@ func (l Limits) Validate(max Limits) error {
 
 // Clamp returns l with every field that is over max brought down to it.
 func (l Limits) Clamp(max Limits) Limits {
-	for _, field := range limitFields() {
+	for _, field := range limitTable {
 		*field.of(&l) = min(*field.of(&l), *field.of(&max))
 	}
 	return l

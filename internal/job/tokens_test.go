@@ -33,7 +33,7 @@ func compare(t *testing.T, data []byte) {
 	t.Helper()
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	if diff := cmp.Diff(read(t, dec), read(t, &validTokens{data: data})); diff != "" {
+	if diff := cmp.Diff(read(t, anyTokens{dec}), read(t, &validTokens{data: data})); diff != "" {
 		t.Errorf("tokens of %.200q (-json.Decoder +ours):\n%s", data, diff)
 	}
 }
@@ -83,7 +83,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(doc)))
 	for b.Loop() {
-		if _, err := Decode(bytes.NewReader(doc), MaxLimits()); err != nil {
+		if _, err := DecodeBytes(doc, MaxLimits()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -97,7 +97,7 @@ func (c *codec) decodeInput(blob []byte) (job.Job, error) {
 	if err != nil {
 		return job.Job{}, corrupt("input: %w", err)
 	}
-	j, err := job.Decode(bytes.NewReader(doc), job.MaxLimits())
+	j, err := job.DecodeBytes(doc, job.MaxLimits())
 	if err != nil {
 		return job.Job{}, corrupt("input: %w", err)
 	}
