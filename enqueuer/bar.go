@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/execra/tracefleet/internal/oneline"
 )
 
 // barEvery is how often a progress bar is drawn.
@@ -68,7 +70,7 @@ func barLine(what, note string, done, total, moved int64, elapsed time.Duration,
 	}
 	room := width - len([]rune(what)) - len([]rune(tail)) - 4
 	if room < 5 {
-		return short(what+tail, max(width-1, 1))
+		return oneline.Of(what+tail, max(width-1, 1))
 	}
 	room = min(room, 40)
 	full := int(share * float64(room))

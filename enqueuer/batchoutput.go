@@ -13,6 +13,7 @@ import (
 	"github.com/execra/tracefleet/internal/batch"
 	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/oneline"
 )
 
 // batchReport is where a batch stands, as a document.
@@ -97,7 +98,7 @@ func (r batchReport) text(moves map[[2]string]int64) string {
 			out += fmt.Sprintf("  … and %d more; all with --format json\n", r.Diff.Changed-listed)
 			break
 		}
-		out += fmt.Sprintf("    %s  %s -> %s  %s\n", short(c.Key, 60), c.Old, c.New, c.ID)
+		out += fmt.Sprintf("    %s  %s -> %s  %s\n", oneline.Of(c.Key, 60), c.Old, c.New, c.ID)
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/execra/tracefleet/internal/deadletter"
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/oneline"
 	"github.com/execra/tracefleet/internal/queue"
 )
 
@@ -121,7 +122,7 @@ func (c *dlqListCmd) Run(s *session) error {
 			_, _ = fmt.Fprintln(table, "BURIED\tCLASS\tQUEUE\tTENANT\tID\tREASON") // errors come back from Flush
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", e.FinishedAt.Local().Format(time.DateTime), e.Class, e.Queue,
-			dash(e.Tenant), e.ID, short(e.Message, 60))
+			dash(e.Tenant), e.ID, oneline.Of(e.Message, 60))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
@@ -137,15 +138,6 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// short is s in at most n characters on one line.
-func short(s string, n int) string {
-	r := []rune(strings.Join(strings.Fields(s), " "))
-	if len(r) > n {
-		r = append(r[:n-1], '…')
-	}
-	return string(r)
 }
 
 func (s *session) printJSON(v any) error {
@@ -222,9 +214,9 @@ func (d deadLetter) print(s *session) error {
 		_, _ = fmt.Fprintf(table, name+"\t"+format+"\n", args...) // errors come back from Flush
 	}
 	row("id", "%s", d.ID)
-	row("name", "%s", dash(short(d.Name, 80)))
+	row("name", "%s", dash(oneline.Of(d.Name, 80)))
 	row("class", "%s", d.Class)
-	row("reason", "%s", short(d.Message, 500))
+	row("reason", "%s", oneline.Of(d.Message, 500))
 	row("queue", "%s", d.Queue)
 	row("tenant", "%s", dash(d.Tenant))
 	row("submitted", "%s", d.Created.Local().Format(time.DateTime))

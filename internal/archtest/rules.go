@@ -93,7 +93,7 @@ func Tracefleet() Rules {
 func layers() []Layer {
 	return []Layer{
 		{
-			Name: "support", Packages: []string{"internal/buildinfo", "internal/detach", "internal/ops", "internal/cli"}, Ordered: true,
+			Name: "support", Packages: []string{"internal/buildinfo", "internal/detach", "internal/oneline", "internal/ops", "internal/cli"}, Ordered: true,
 			Reason: "small helpers without knowledge of jobs, for everybody above",
 		},
 		{

@@ -58,7 +58,7 @@ func TestReport(t *testing.T) {
 		"plain":        {errors.New("it broke"), cli.CodeFailed, "tool: it broke\n"},
 		"usage":        {cli.Usagef("wrong %s", "flag"), cli.CodeUsage, "tool: wrong flag\n"},
 		"wrapped":      {fmt.Errorf("while: %w", cli.Failf(cli.CodeNotFound, "no such job")), cli.CodeNotFound, "tool: while: no such job\n"},
-		"joined lines": {errors.Join(errors.New("one"), errors.New("two\x1b[31m")), cli.CodeFailed, "tool: one two [31m\n"},
+		"joined lines": {errors.Join(errors.New("one"), errors.New("two\x1b[31m")), cli.CodeFailed, "tool: one two\ufffd[31m\n"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

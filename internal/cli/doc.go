@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
+
+	"github.com/execra/tracefleet/internal/oneline"
 )
 
 // The exit codes of both commands.
@@ -52,22 +52,14 @@ func Code(err error) int {
 	return CodeFailed
 }
 
+// maxMessage is how many characters of a message are written: it may quote outside text.
+const maxMessage = 4000
+
 // Report writes err, if any, as one line to w and returns the exit code.
 func Report(w io.Writer, command string, err error) int {
 	if err != nil && err.Error() != "" {
 		// Nothing can be done when stderr is gone; the exit code says it.
-		_, _ = fmt.Fprintf(w, "%s: %s\n", command, oneLine(err.Error()))
+		_, _ = fmt.Fprintf(w, "%s: %s\n", command, oneline.Of(err.Error(), maxMessage))
 	}
 	return Code(err)
-}
-
-// oneLine keeps a message, which may quote outside text, on one line and off
-// the terminal's controls.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, strings.TrimSpace(s))
 }

@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
+
+	"github.com/execra/tracefleet/internal/oneline"
 )
 
 // Status is the outcome of one check.
@@ -55,7 +56,7 @@ func Text(w io.Writer, rows []Row) error {
 }
 
 // line keeps a text from outside on its row.
-func line(s string) string { return strings.Join(strings.Fields(s), " ") }
+func line(s string) string { return oneline.Of(s, 1000) }
 
 // report is the JSON form.
 type report struct {

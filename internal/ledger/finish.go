@@ -3,12 +3,14 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/oneline"
 )
+
+// maxMessage is how many characters of a message a dead letter keeps.
+const maxMessage = 500
 
 // Finish ends a job with its result: StateCanceled when the result's status is
 // canceled, StateFinished else. It tells everybody who waits. A repetition with the same fence does nothing.
@@ -33,7 +35,7 @@ func (l *Ledger) Bury(ctx context.Context, id string, fence int64, class, messag
 	}
 	class = word(class)
 	err := l.end(ctx, "bury", ending{
-		id: id, fence: fence, state: StateDead, class: class, message: line(message), ttl: l.cfg.DeadTTL, result: r,
+		id: id, fence: fence, state: StateDead, class: class, message: oneline.Of(message, maxMessage), ttl: l.cfg.DeadTTL, result: r,
 	})
 	if err == nil {
 		l.cfg.Metrics.buried.Inc()
@@ -127,18 +129,4 @@ func (l *Ledger) canceled(ctx context.Context, before Entry, after State) State 
 		l.unindex(ctx, before.ID)
 	}
 	return after
-}
-
-// line makes s one printable line of at most 1,000 bytes.
-func line(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	if len(s) > 1000 {
-		s = strings.ToValidUTF8(s[:1000], "")
-	}
-	return s
 }

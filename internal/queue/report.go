@@ -1,10 +1,10 @@
 package queue
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/oneline"
 )
 
 // maxReportBytes bounds what is stored as the task's result.
@@ -42,12 +42,4 @@ func cut(s string, n int) string {
 }
 
 // oneLine makes s one line of at most n bytes.
-func oneLine(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
-	return cut(s, n)
-}
+func oneLine(s string, n int) string { return cut(oneline.Of(s, n), n) }

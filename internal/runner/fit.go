@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/oneline"
 	"github.com/execra/tracefleet/internal/trace"
 )
 
@@ -158,8 +159,8 @@ func capStreams(r job.Result, n int) job.Result {
 func dropTestimony(r job.Result, note string) job.Result {
 	if e := r.Exception; e != nil {
 		r.Exception = &trace.Exception{
-			Type: oneLine(e.Type, maxHeadline), Message: oneLine(e.Message, maxHeadline),
-			File: oneLine(e.File, maxHeadline), Function: oneLine(e.Function, maxHeadline), Line: e.Line, Column: e.Column,
+			Type: oneline.Of(e.Type, maxHeadline), Message: oneline.Of(e.Message, maxHeadline),
+			File: oneline.Of(e.File, maxHeadline), Function: oneline.Of(e.Function, maxHeadline), Line: e.Line, Column: e.Column,
 		}
 	}
 	r.Trace, r.Summary, r.Effects = nil, nil, nil

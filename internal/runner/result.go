@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/oneline"
 	"github.com/execra/tracefleet/internal/sandbox"
 	"github.com/execra/tracefleet/internal/trace"
 )
@@ -34,7 +35,7 @@ func (a *attempt) base() job.Result {
 // unrun is the result of a job whose program did not run.
 func (a *attempt) unrun(status job.Status, text string) job.Result {
 	r := a.base()
-	text = oneLine(text, maxErrorDetail)
+	text = oneline.Of(text, maxErrorDetail)
 	r.Status, r.Error = status, &text
 	r.Headline = headline(r)
 	return r

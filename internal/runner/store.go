@@ -12,6 +12,7 @@ import (
 	"github.com/execra/tracefleet/internal/detach"
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/oneline"
 	"github.com/execra/tracefleet/internal/queue"
 )
 
@@ -70,7 +71,7 @@ func (a *attempt) giveBack(ctx context.Context, err error) error {
 
 // bury puts the job into the dead letters.
 func (a *attempt) bury(ctx context.Context, class queue.Class, cause error) error {
-	message := oneLine(cause.Error(), maxErrorDetail)
+	message := oneline.Of(cause.Error(), maxErrorDetail)
 	r := a.unrun(job.StatusSystemError, fmt.Sprintf("The fleet could not run the job (%s): %s", class, message))
 	r, err := a.store(ctx, r, func(ctx context.Context, r job.Result) error {
 		return a.ledger.Bury(ctx, a.claim.Entry.ID, a.claim.Fence, string(class), message, r)

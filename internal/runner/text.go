@@ -3,10 +3,10 @@ package runner
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/oneline"
 	"github.com/execra/tracefleet/internal/trace"
 )
 
@@ -74,7 +74,7 @@ func headline(r job.Result) string {
 	case job.StatusException, job.StatusSyntaxError:
 		return exceptionHeadline(r.Exception)
 	default:
-		return oneLine(deref(r.Error), maxHeadline)
+		return oneline.Of(deref(r.Error), maxHeadline)
 	}
 }
 
@@ -93,49 +93,9 @@ func exceptionHeadline(e *trace.Exception) string {
 		if e.Function != "" {
 			place += " in " + e.Function
 		}
-		place = " (" + oneLine(place, maxHeadline/2) + ")"
+		place = " (" + oneline.Of(place, maxHeadline/2) + ")"
 	}
-	return oneLine(text, maxHeadline-utf8.RuneCountInString(place)) + place
-}
-
-// oneLine makes s one line of at most n characters: runs of white space become one
-// blank, what cannot be printed becomes U+FFFD, and a cut is shown.
-func oneLine(s string, n int) string {
-	// A character has at most four bytes, and a hostile message many; one more tells that there is more.
-	s = s[:min(len(s), 4*(n+1)*utf8.UTFMax)]
-	var b strings.Builder
-	count, blank := 0, false
-	for _, r := range s {
-		if unicode.IsSpace(r) {
-			blank = count > 0
-			continue
-		}
-		if !unicode.IsPrint(r) {
-			r = utf8.RuneError
-		}
-		for _, r := range spaced(blank, r) {
-			if count == n {
-				return cutLast(b.String()) + "…"
-			}
-			b.WriteRune(r)
-			count++
-		}
-		blank = false
-	}
-	return b.String()
-}
-
-func spaced(blank bool, r rune) []rune {
-	if blank {
-		return []rune{' ', r}
-	}
-	return []rune{r}
-}
-
-// cutLast leaves out the last character.
-func cutLast(s string) string {
-	_, size := utf8.DecodeLastRuneInString(s)
-	return s[:len(s)-size]
+	return oneline.Of(text, maxHeadline-utf8.RuneCountInString(place)) + place
 }
 
 func deref[T any](p *T) T {

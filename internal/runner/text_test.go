@@ -60,29 +60,6 @@ func FuzzStreamText(f *testing.F) {
 	})
 }
 
-func TestOneLine(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"":                         "",
-		"plain":                    "plain",
-		" a \n\t b\r\n":            "a b",
-		"\x1b[31mred\x07":          "\ufffd[31mred\ufffd",
-		"right\u202eleft":          "right\ufffdleft",
-		"broken \xff":              "broken \ufffd",
-		"0123456789":               "0123456789",
-		"0123456789a":              "012345678…",
-		"éééééééééé":               "éééééééééé",
-		"ééééééééééé":              "ééééééééé…",
-		"012345678 9":              "012345678…",
-		"0123456789 \n ":           "0123456789",
-		strings.Repeat("😀", 1<<20): "😀😀😀😀😀😀😀😀😀…",
-	} {
-		if got := oneLine(in, 10); got != want {
-			t.Errorf("oneLine(%.40q): got %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestHeadline(t *testing.T) {
 	t.Parallel()
 	text := func(s string) *string { return &s }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/oneline"
 	"github.com/execra/tracefleet/internal/sandbox"
 	"github.com/execra/tracefleet/internal/trace"
 	"github.com/execra/tracefleet/internal/wire"
@@ -67,7 +68,7 @@ func classify(l job.Limits, o sandbox.Outcome, t testimony, canceled bool) verdi
 		v.err = fmt.Sprintf("Code execution exceeded its output limit of %d bytes on %s.", l.OutputBytes, floodedStreams(v.hits))
 	case end == nil:
 		v.status = job.StatusResultInvalid
-		v.err = fmt.Sprintf("The sandbox gave no usable report of the run: %s.", strings.TrimSuffix(oneLine(fault, maxErrorDetail), "."))
+		v.err = fmt.Sprintf("The sandbox gave no usable report of the run: %s.", strings.TrimSuffix(oneline.Of(fault, maxErrorDetail), "."))
 	case !end.Exited:
 		name := signalName(end.Signal)
 		code := -end.Signal

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/execra/tracefleet/internal/oneline"
 )
 
 func main() {
@@ -248,4 +250,4 @@ func (r *report) page() string {
 	return b.String()
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+func oneLine(s string) string { return oneline.Of(s, 1000) }
