@@ -80,20 +80,71 @@ func (t *validTokens) Token() (json.Token, error) {
 // Key returns the next token, which is a key.
 func (t *validTokens) Key() (string, error) {
 	t.skipTo()
-	for _, name := range keyNames {
-		if end := t.at + 1 + len(name); end < len(t.data) && t.data[end] == '"' && string(t.data[t.at+1:end]) == name {
-			t.at = end + 1
+	start := t.at + 1
+	if end := bytes.IndexByte(t.data[start:], '"'); end >= 0 {
+		if name := keyName(t.data[start : start+end]); name != "" {
+			t.at = start + end + 1
 			return name, nil
 		}
 	}
 	return t.str()
 }
 
-// keyNames are the keys that every stored job has; a key among them need not be made anew.
-var keyNames = [...]string{
-	"wall_ms", "cpu_ms", "memory_bytes", "output_bytes", "processes", "open_files", "file_bytes", "trace_events", "trace_bytes",
-	"mode", "values", "include", "language", "entrypoint", "files", "main.py", "stdin", "args", "limits", "trace", "queue", "tenant",
-	"id", "name", "labels", "retention_s",
+// keyName returns a key that every stored job has, which need not be made anew.
+func keyName(raw []byte) string {
+	switch string(raw) {
+	case "wall_ms":
+		return "wall_ms"
+	case "cpu_ms":
+		return "cpu_ms"
+	case "memory_bytes":
+		return "memory_bytes"
+	case "output_bytes":
+		return "output_bytes"
+	case "processes":
+		return "processes"
+	case "open_files":
+		return "open_files"
+	case "file_bytes":
+		return "file_bytes"
+	case "trace_events":
+		return "trace_events"
+	case "trace_bytes":
+		return "trace_bytes"
+	case "language":
+		return "language"
+	case "entrypoint":
+		return "entrypoint"
+	case "files":
+		return "files"
+	case "stdin":
+		return "stdin"
+	case "args":
+		return "args"
+	case "limits":
+		return "limits"
+	case "trace":
+		return "trace"
+	case "mode":
+		return "mode"
+	case "values":
+		return "values"
+	case "include":
+		return "include"
+	case "queue":
+		return "queue"
+	case "tenant":
+		return "tenant"
+	case "id":
+		return "id"
+	case "name":
+		return "name"
+	case "labels":
+		return "labels"
+	case "retention_s":
+		return "retention_s"
+	}
+	return ""
 }
 
 // str reads a string, which may have escapes.
