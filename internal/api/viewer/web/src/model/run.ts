@@ -3,7 +3,7 @@
 //
 // Step n (from 0) is the moment of event n: its changes have happened, and if
 // it is a line event its line is about to run.
-import { eachRef, isDeleted, reaches, refOf, valueText, type Objects } from "./text";
+import { clean, eachRef, isDeleted, reaches, refOf, valueText, type Objects } from "./text";
 import type { Gap, Job, Result, TraceEvent, TraceFunction, Value } from "./types";
 
 /** A value that a variable or object took at a step. */
@@ -396,7 +396,7 @@ export function splitLines(text: string): string[] {
   return text.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n").replace(/\n$/, "").split("\n");
 }
 
-/** A function's name as people say it. */
+/** A function's name as people say it. It may be any text: a program can name its functions as it likes. */
 export function functionName(f: TraceFunction): string {
-  return f.name.replaceAll(".<locals>.", ".");
+  return clean(f.name.replaceAll(".<locals>.", "."));
 }

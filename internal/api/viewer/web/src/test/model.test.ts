@@ -5,6 +5,7 @@ import { history } from "../model/history";
 import { excerpt, passAt, passesOf } from "../model/loops";
 import { blocksOf, bytesBefore, splitAt } from "../model/output";
 import { parseKeepingFloats } from "../model/parse";
+import { functionName } from "../model/run";
 import { Syntax } from "../model/syntax";
 import { pythonString, visible } from "../model/text";
 import { why } from "../model/why";
@@ -23,6 +24,11 @@ test("names that objects of JavaScript have are names like any other", () => {
   const run = madeRun("", [MODULE], [["call", 1, 1], ["line", 1, 1], ["line", 1, 2, JSON.parse('{"vars":{"__proto__":1,"constructor":2,"toString":3}}')]]);
   const frame = run.frameAt(2);
   equal([...run.variables(frame, 2)], [["__proto__", 1], ["constructor", 2], ["toString", 3]]);
+});
+
+test("names of functions are shown, not sent", () => {
+  const run = madeRun("", [{ name: "a\u202eb" }], [["call", 1, 1]]);
+  equal(functionName(run.frameAt(0).func), "a\\u202eb");
 });
 
 test("strings are written as Python does", () => {

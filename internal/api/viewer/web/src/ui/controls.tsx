@@ -1,5 +1,6 @@
 // The buttons that move through the run, and the field for a step's number.
 import { useEffect, useRef } from "preact/hooks";
+import { clean } from "../model/text";
 import { number } from "../model/words";
 import * as moves from "./moves";
 import { IconButton, useView } from "./parts";
@@ -8,7 +9,7 @@ export function Controls({ compact }: { compact: boolean }) {
   const view = useView();
   const last = view.run.length - 1;
   const step = view.step.value;
-  const what = view.name.value ? `of ${view.name.value}` : "of anything";
+  const what = view.name.value ? `of ${clean(view.name.value)}` : "of anything";
   return (
     <div class="controls" role="group" aria-label="Steps">
       <IconButton icon="first" label="First step" keys="Home" disabled={step === 0} onClick={() => view.go(0)} />

@@ -112,7 +112,7 @@ function paint(canvas: HTMLCanvasElement, run: Run, boxes: Box[], step: number):
     context.rect(x, box.row * ROW, w - 4, ROW);
     context.clip();
     context.fillStyle = text;
-    context.fillText(box.frame.func.kind === "module" ? box.frame.path : clean(functionName(box.frame.func)), x + 5, box.row * ROW + ROW / 2);
+    context.fillText(box.frame.func.kind === "module" ? clean(box.frame.path) : functionName(box.frame.func), x + 5, box.row * ROW + ROW / 2);
     context.restore();
   }
   context.fillStyle = cssColour(canvas, "--accent");

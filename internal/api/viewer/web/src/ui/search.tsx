@@ -34,7 +34,7 @@ function find(run: Run, wanted: string): Found[] {
     lines.forEach((text, i) => {
       if (found.length >= LIMIT * 2 || !text.toLowerCase().includes(needle)) return;
       const step = run.events.findIndex((e, s) => e.event === "line" && e.line === i + 1 && run.frameAt(s).path === path);
-      found.push({ step, what: `${path}:${i + 1}`, text: visibleLine(text.trim()) });
+      found.push({ step, what: `${clean(path)}:${i + 1}`, text: visibleLine(text.trim()) });
     });
   }
   return found;

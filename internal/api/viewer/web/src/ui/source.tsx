@@ -47,7 +47,7 @@ export function Source() {
           <h2 class="mono">{visibleLine(path) || "Source"}</h2>
         )}
       </header>
-      <div class="code-scroll" ref={host} tabIndex={0} role="group" aria-label={`Source of ${path}`} />
+      <div class="code-scroll" ref={host} tabIndex={0} role="group" aria-label={`Source of ${visibleLine(path)}`} />
     </section>
   );
 }

@@ -13,9 +13,9 @@ export function moment(run: Run, step: number): string {
     case "line":
       return `line ${e.line} is about to run`;
     case "call":
-      return frame.func.kind === "module" ? `${frame.path} begins` : `enters ${name}(${args(run, step)})`;
+      return frame.func.kind === "module" ? `${clean(frame.path)} begins` : `enters ${name}(${args(run, step)})`;
     case "return":
-      if (frame.func.kind === "module") return `${frame.path} is done`;
+      if (frame.func.kind === "module") return `${clean(frame.path)} is done`;
       return value ? `${name} returns ${value}` : `back from ${name}`;
     case "yield":
       return value ? `${name} yields ${value}` : `${name} waits`;
@@ -32,14 +32,14 @@ export function moment(run: Run, step: number): string {
 
 function args(run: Run, step: number): string {
   const vars = run.event(step).vars;
-  return run.frameAt(step).func.args.map((arg) => `${arg}=${vars?.has(arg) ? run.text(vars.get(arg), step, 40) : "?"}`).join(", ");
+  return run.frameAt(step).func.args.map((arg) => `${clean(arg)}=${vars?.has(arg) ? run.text(vars.get(arg), step, 40) : "?"}`).join(", ");
 }
 
 /** Where and when, for the slider and screen readers. */
 export function placeWords(run: Run, step: number): string {
   const e = run.event(step);
   const frame = run.frameAt(step);
-  return `step ${step + 1} of ${run.length}, ${frame.path} line ${e.line}, in ${functionName(frame.func)}`;
+  return `step ${step + 1} of ${run.length}, ${clean(frame.path)} line ${e.line}, in ${functionName(frame.func)}`;
 }
 
 /** What a step changed, for the live region: "total 130 to 137". */
@@ -49,8 +49,8 @@ export function changeWords(run: Run, step: number): string {
   const now = run.variables(frame, step);
   const was = before >= 0 ? run.variables(frame, before) : new Map();
   return run.changed(step).slice(0, 3).map((name) => {
-    if (!now.has(name)) return `${name} deleted`;
+    if (!now.has(name)) return `${clean(name)} deleted`;
     const text = run.text(now.get(name), step, 40);
-    return was.has(name) ? `${name} ${run.text(was.get(name), before, 40)} to ${text}` : `${name} is ${text}`;
+    return was.has(name) ? `${clean(name)} ${run.text(was.get(name), before, 40)} to ${text}` : `${clean(name)} is ${text}`;
   }).join(", ");
 }
