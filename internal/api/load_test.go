@@ -3,7 +3,6 @@ package api
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -242,53 +241,64 @@ func TestWaitsBrokenOff(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded checks that a connection beyond the bound waits until another is closed.
+// TestConnectionsAreBounded fills all slots with connections on which a request is under way: another one waits until one of these is
+// done. Connections that are only kept are closed for it.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
+	id := f.submit(`{"code":"1"}`)
 	s, err := f.api.Listen(t.Context(), "127.0.0.1:0", 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
-	request := func(c net.Conn, within time.Duration) error {
-		_ = c.SetDeadline(time.Now().Add(within))
-		if _, err := fmt.Fprint(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			return err
-		}
-		got, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			return err
-		}
-		return got.Body.Close()
-	}
-	var open []net.Conn
-	for i := range 3 {
+	f.runServer(s)
+	open := func() (net.Conn, *bufio.Reader) {
 		c, err := net.Dial("tcp", s.Addr())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = c.Close() }()
-		open = append(open, c)
-		if i < 2 {
-			if err := request(c, patience); err != nil {
-				t.Errorf("connection %d: %v", i, err)
-			}
-			continue
-		}
-		var timeout net.Error
-		if err := request(c, 300*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
-			t.Errorf("connection %d: got %v, want it to wait", i, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		return c, bufio.NewReader(c)
+	}
+	ask := func(c net.Conn, path string) {
+		t.Helper()
+		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+			t.Fatal(err)
 		}
 	}
-	_ = open[0].Close()
-	eventually(t, "the third gets its turn", func() (bool, any) { err := request(open[2], patience); return err == nil, err })
+	answered := func(r *bufio.Reader) {
+		t.Helper()
+		got, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, got.Body); err != nil {
+			t.Fatal(err)
+		}
+		_ = got.Body.Close()
+	}
+	one, readOne := open()
+	two, readTwo := open()
+	for _, c := range []net.Conn{one, two} {
+		ask(c, Prefix+"/traces/"+id+"?wait=30s")
+	}
+	eventually(t, "both wait", func() (bool, any) { n := f.api.waiters.taken(); return n == 2, n })
+	three, readThree := open()
+	ask(three, "/healthz")
+	bounded, _ := s.listener.(*boundedListener)
+	eventually(t, "the third waits", func() (bool, any) {
+		bounded.mu.Lock()
+		defer bounded.mu.Unlock()
+		return bounded.starved, bounded.starved
+	})
+	f.finish(id)
+	answered(readOne)
+	answered(readTwo)
+	answered(readThree)
+
+	// One of the first two and the third are kept now, and nothing happens on them.
+	four, readFour := open()
+	ask(four, "/healthz")
+	answered(readFour)
 }

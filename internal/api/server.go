@@ -146,8 +146,8 @@ type Server struct {
 	log      *zap.Logger
 }
 
-// Listen binds addr (host:port, port 0 picks a free one). At most maxConnections are open at one time; 0 is
-// DefaultMaxConnections. With a TLS configuration connections are encrypted. The caller calls Run, or Close.
+// Listen binds addr (host:port, port 0 picks a free one). At most maxConnections are served at one time; 0 is
+// DefaultMaxConnections. While others wait, idle ones are closed. With a TLS configuration connections are encrypted. The caller calls Run, or Close.
 func (a *API) Listen(ctx context.Context, addr string, maxConnections int, secure *tls.Config) (*Server, error) {
 	setDefault(&maxConnections, DefaultMaxConnections)
 	lc := net.ListenConfig{KeepAlive: keepAlive}
@@ -155,11 +155,11 @@ func (a *API) Listen(ctx context.Context, addr string, maxConnections int, secur
 	if err != nil {
 		return nil, fmt.Errorf("listen for the API: %w", err)
 	}
+	bounded := newBoundedListener(listener, maxConnections)
 	return &Server{
-		api: a, listener: &boundedListener{Listener: listener, slots: make(chan struct{}, maxConnections), closed: make(chan struct{})},
-		tls: secure, log: a.cfg.Log,
+		api: a, listener: bounded, tls: secure, log: a.cfg.Log,
 		http: &http.Server{
-			Handler: a.router, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+			Handler: a.router, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnState: bounded.changed,
 			ErrorLog: zap.NewStdLog(a.cfg.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 		},
 	}, nil
