@@ -156,7 +156,8 @@ func TestSubmitWaitsForRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, item := range items {
-		if _, err := f.desk.Cancel(t.Context(), item.ID); err != nil {
+		// Two are submitted at a time: one of those listed first may be the one that waits for room.
+		if _, err := f.desk.Cancel(t.Context(), item.ID); err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			t.Error(err)
 		}
 	}
