@@ -109,6 +109,10 @@ func layers() []Layer {
 			Reason: "an adapter knows one outside system; what joins two of them belongs above",
 		},
 		{
+			Name: "joints", Packages: []string{"internal/ticket"},
+			Reason: "what several kinds of work need of two adapters together",
+		},
+		{
 			Name: "work", Packages: []string{
 				"internal/runner", "internal/intake", "internal/batch", "internal/deadletter", "internal/reconcile", "internal/census", "internal/doctor", "internal/webhook",
 			},

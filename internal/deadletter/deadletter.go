@@ -11,6 +11,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/ticket"
 )
 
 // Ledger is what an Office needs of package ledger.
@@ -63,7 +64,7 @@ func (o *Office) Requeue(ctx context.Context, id string) error {
 	if e.ID == "" {
 		e = before
 	}
-	err = o.queue.Enqueue(ctx, envelope(e), e.Queue)
+	err = o.queue.Enqueue(ctx, ticket.Of(e), e.Queue)
 	if errors.Is(err, queue.ErrDuplicate) {
 		return nil
 	}
@@ -92,11 +93,7 @@ func (o *Office) clear(ctx context.Context, id string) (ledger.Entry, error) {
 	if _, err := o.ledger.Shelve(ctx, id, ledger.Unshelved); err != nil {
 		return e, err
 	}
-	return e, o.queue.Remove(ctx, envelope(e), e.Queue)
-}
-
-func envelope(e ledger.Entry) queue.Envelope {
-	return queue.Envelope{ID: e.ID, Tenant: e.Tenant, Name: e.Name, Bytes: e.InputBytes, SHA256: e.Digest, Ahead: e.Ahead}
+	return e, o.queue.Remove(ctx, ticket.Of(e), e.Queue)
 }
 
 // Outcome is what became of the dead letters of a bulk operation.

@@ -17,6 +17,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/ticket"
 )
 
 // The errors that callers branch on, beside *job.ValidationError for a job that
@@ -142,17 +143,11 @@ func (d *Desk) enqueue(ctx context.Context, e ledger.Entry) error {
 	// A caller who gives up now would leave the job to the reconciler for nothing.
 	ctx, cancel := detach.Context(ctx, enqueueTimeout)
 	defer cancel()
-	err := d.queue.Enqueue(ctx, envelope(e), e.Queue)
+	err := d.queue.Enqueue(ctx, ticket.Of(e), e.Queue)
 	if errors.Is(err, queue.ErrDuplicate) {
 		return nil
 	}
 	return err
-}
-
-func envelope(e ledger.Entry) queue.Envelope {
-	return queue.Envelope{
-		V: queue.EnvelopeVersion, ID: e.ID, Tenant: e.Tenant, Name: e.Name, Bytes: e.InputBytes, SHA256: e.Digest, Ahead: e.Ahead,
-	}
 }
 
 // Get returns what is known of a job besides its input and result.
@@ -184,7 +179,7 @@ func (d *Desk) Cancel(ctx context.Context, id string) (ledger.State, error) {
 	// A task that stays behind costs a worker a moment: it finds the job canceled.
 	entry, err := d.ledger.Get(ctx, id)
 	if err == nil {
-		err = d.queue.Remove(ctx, envelope(entry), entry.Queue)
+		err = d.queue.Remove(ctx, ticket.Of(entry), entry.Queue)
 	}
 	if err != nil {
 		d.log.Warn("take the task of a canceled job out of the queue", zap.String("job_id", id), zap.Error(err))

@@ -84,7 +84,7 @@ func TestSubmit(t *testing.T) {
 	if err != nil || e.State != ledger.StateQueued || e.Queue != job.QueueBatch {
 		t.Errorf("got entry %+v, error %v", e, err)
 	}
-	want := queue.Envelope{V: 1, ID: id, Tenant: "t", Name: "a name", Bytes: e.InputBytes, SHA256: j.Digest()}
+	want := queue.Envelope{V: 1, ID: id, Tenant: "t", Name: "a name", Bytes: e.InputBytes, SHA256: j.Digest(), QueuedAt: e.QueuedAt}
 	if len(f.queue.enqueued) != 1 || f.queue.enqueued[0] != want {
 		t.Errorf("got tasks %+v, want %+v", f.queue.enqueued, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/ticket"
 )
 
 // The defaults of Config.
@@ -215,5 +216,5 @@ func (r *Reconciler) ensure(ctx context.Context, e ledger.Entry, at queue.Presen
 	if q == "" {
 		q = job.QueueDefault // of a damaged entry, which the worker will reject
 	}
-	return r.tasks.Ensure(ctx, envelope(e), q, at)
+	return r.tasks.Ensure(ctx, ticket.Of(e), q, at)
 }

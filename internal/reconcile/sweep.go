@@ -12,6 +12,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/ticket"
 )
 
 // The defaults of SweepConfig.
@@ -296,7 +297,7 @@ func (s *Sweeper) look(ctx context.Context, d ledger.DeadEntry) error {
 	if d.Trimmed {
 		return nil // The fleet itself took its task away.
 	}
-	state, err := s.archive.TaskState(ctx, envelope(d.Entry), d.Queue)
+	state, err := s.archive.TaskState(ctx, ticket.Of(d.Entry), d.Queue)
 	if err != nil || state != "" {
 		return err
 	}
@@ -309,7 +310,7 @@ func (s *Sweeper) look(ctx context.Context, d ledger.DeadEntry) error {
 	}
 	// It has had no task since its end. One that is delivered is archived.
 	s.repaired(repairShown, zap.String("job_id", d.ID))
-	_, err = s.archive.Ensure(ctx, envelope(d.Entry), d.Queue, queue.Unknown)
+	_, err = s.archive.Ensure(ctx, ticket.Of(d.Entry), d.Queue, queue.Unknown)
 	return err
 }
 
@@ -345,7 +346,7 @@ func (s *Sweeper) rescue(ctx context.Context, stray queue.Stray) error {
 	case err != nil && !errors.Is(err, ledger.ErrCorrupt):
 		return err
 	case e.State == ledger.StateQueued:
-		repaired, err := s.archive.Ensure(ctx, envelope(e), e.Queue, queue.Unknown)
+		repaired, err := s.archive.Ensure(ctx, ticket.Of(e), e.Queue, queue.Unknown)
 		if repaired {
 			s.repaired(repairRequeued, zap.String("job_id", stray.ID), zap.String("task_state", stray.State))
 		}
@@ -357,8 +358,4 @@ func (s *Sweeper) rescue(ctx context.Context, stray queue.Stray) error {
 func (s *Sweeper) repaired(kind string, fields ...zap.Field) {
 	s.cfg.Metrics.repairs.WithLabelValues(kind).Inc()
 	s.cfg.Log.Warn("repaired the queue", append(fields, zap.String("repair", kind))...)
-}
-
-func envelope(e ledger.Entry) queue.Envelope {
-	return queue.Envelope{ID: e.ID, Tenant: e.Tenant, Name: e.Name, Bytes: e.InputBytes, SHA256: e.Digest, Ahead: e.Ahead, QueuedAt: e.QueuedAt}
 }
