@@ -34,7 +34,7 @@ type hub struct {
 	started   bool
 	heard     []string      // the channels that are subscribed to, or will be
 	more      chan struct{} // told when heard grew
-	listeners map[topic]map[chan struct{}]struct{}
+	listeners map[topic]map[*listener]struct{}
 	all       map[chan string]string // readers of Endings, and their channel
 }
 
@@ -43,22 +43,31 @@ func (h *hub) init(rdb redis.UniversalClient) {
 	h.closed, h.done = make(chan struct{}), make(chan struct{})
 	h.more = make(chan struct{}, 1)
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.listeners = make(map[topic]map[chan struct{}]struct{})
+	h.listeners = make(map[topic]map[*listener]struct{})
 	h.all = make(map[chan string]string)
 }
+
+// listener is somebody who wants to hear of a topic. tell must not block.
+type listener struct{ tell func() }
 
 // listen returns a channel that gets an element when there may be news of id on the
 // channel of that name; several pieces of news may become one element. leave gives it back.
 func (h *hub) listen(channel, id string) (told <-chan struct{}, leave func()) {
-	t, c := topic{channel, id}, make(chan struct{}, 1)
+	c := make(chan struct{}, 1)
+	return c, h.call(channel, id, func() { poke(c) })
+}
+
+// call is listen for a function, which is called while the hub is locked.
+func (h *hub) call(channel, id string, tell func()) (leave func()) {
+	t, c := topic{channel, id}, &listener{tell}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.listeners[t] == nil {
-		h.listeners[t] = make(map[chan struct{}]struct{})
+		h.listeners[t] = make(map[*listener]struct{})
 	}
 	h.listeners[t][c] = struct{}{}
 	h.hear(channel)
-	return c, func() {
+	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.listeners[t], c)
@@ -126,7 +135,7 @@ func (h *hub) tell(t topic) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for c := range h.listeners[t] {
-		poke(c)
+		c.tell()
 	}
 	for c, channel := range h.all {
 		if channel != t.channel {
@@ -144,7 +153,7 @@ func (h *hub) tellAll() {
 	defer h.mu.Unlock()
 	for _, set := range h.listeners {
 		for c := range set {
-			poke(c)
+			c.tell()
 		}
 	}
 }

@@ -61,6 +61,7 @@ type Consumer struct {
 	handler Handler
 	log     *zap.Logger
 	slots   *slots
+	crew    *crew
 	reports *reports
 	on      remedies
 	hurry   chan struct{}
@@ -82,7 +83,7 @@ func NewConsumer(rdb redis.UniversalClient, cfg Config, handler Handler, log *za
 		log = zap.NewNop()
 	}
 	return &Consumer{
-		rdb: rdb, cfg: cfg, handler: handler, log: log, slots: newSlots(cfg.Concurrency, cfg.Unavailable, cfg.Metrics), reports: newReports(rdb),
+		rdb: rdb, cfg: cfg, handler: handler, log: log, slots: newSlots(cfg.Concurrency, cfg.Unavailable, cfg.Metrics), crew: newCrew(), reports: newReports(rdb),
 		on: remedies{uncancel: true, backOff: true, wake: true, forward: true, scout: true}, hurry: make(chan struct{}),
 	}, nil
 }
@@ -122,6 +123,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 	server.Stop()
 	err = c.drain(ctx, interrupt)
+	c.crew.dismiss()
+	if err == nil {
+		c.crew.wait()
+	}
 	server.Shutdown()
 	return err
 }
@@ -208,6 +213,13 @@ func (c *Consumer) process(ctx, handlers context.Context, stop <-chan struct{}, 
 		return newTaskError(ErrDraining, ClassDraining, false)
 	default:
 	}
+	var err error
+	c.crew.do(func() { err = c.handle(ctx, handlers, t) })
+	return err
+}
+
+// handle is process when there is a slot.
+func (c *Consumer) handle(ctx, handlers context.Context, t *asynq.Task) error {
 	d, ok := c.delivery(ctx, t)
 	if !ok {
 		c.cfg.Metrics.ended.WithLabelValues(outcomeDropped).Inc()
