@@ -143,11 +143,11 @@ func TestShownURLHasNoPassword(t *testing.T) {
 	t.Parallel()
 	const unread = "(an address that cannot be read)"
 	for address, want := range map[string]string{
-		"redis://127.0.0.1:6379/0":                                     "redis://127.0.0.1:6379/0",
-		"redis://":                                                     "redis://",
-		"redis:///3":                                                   "redis:///3",
-		"redis://ann:s%40cret@h:1/3":                                   "redis://ann:xxxxx@h:1/3",
-		"redis://:secret@h":                                            "redis://:xxxxx@h",
+		"redis://127.0.0.1:6379/0":   "redis://127.0.0.1:6379/0",
+		"redis://":                   "redis://",
+		"redis:///3":                 "redis:///3",
+		"redis://ann:s%40cret@h:1/3": "redis://ann:xxxxx@h:1/3",
+		"redis://:secret@h":          "redis://:xxxxx@h",
 		"rediss://h:1?dial_timeout=3s&password=secret":                 "rediss://h:1?dial_timeout=3s&password=xxxxx",
 		"unix://ann:secret@/run/a,b.sock?db=2":                         "unix://ann:xxxxx@/run/a,b.sock?db=2",
 		"redis+cluster://a:1,b:2":                                      "redis+cluster://a:1,b:2",
