@@ -36,16 +36,8 @@ const (
 	ioTimeout   = 3 * time.Second
 )
 
-// OpenRedis makes a client. It does not connect yet. Scripts that are sent at the same time, but to a cluster, share round trips.
+// OpenRedis makes a client. It does not connect yet.
 func OpenRedis(o RedisOptions) (redis.UniversalClient, error) {
-	client, err := openRedis(o)
-	if single, ok := client.(*redis.Client); ok && err == nil {
-		single.AddHook(&convoy{client: single})
-	}
-	return client, err
-}
-
-func openRedis(o RedisOptions) (redis.UniversalClient, error) {
 	if o.PasswordFile != "" {
 		var err error
 		if o.URL, err = withPassword(o.URL, o.PasswordFile); err != nil {

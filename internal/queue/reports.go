@@ -53,9 +53,8 @@ func (r *reports) send(ctx context.Context, cmd redis.Cmder, next redis.ProcessH
 		return next(ctx, cmd)
 	}
 	if err := pipelined(ctx, r.rdb, func(pipe redis.Pipeliner) {
-		// Both without a type, so that they may go with others; see convoy.
-		_ = pipe.Process(ctx, redis.NewCmd(ctx, "hset", key, "result", doc))
-		_ = pipe.Process(ctx, cmd)
+		pipe.HSet(ctx, key, "result", doc)
+		_ = pipe.Process(ctx, cmd) // it is only put into the pipeline
 	}); err != nil {
 		return err
 	}
