@@ -67,7 +67,7 @@ func (r *Runner) Handle(ctx context.Context, d queue.Delivery) (queue.Report, er
 	a := &attempt{
 		Runner: r, delivery: d, claim: claim, damage: err,
 		job: job.Job{ID: id, Limits: job.DefaultLimits()},
-		log: r.cfg.Log.With(zap.String("job_id", id), zap.Int("attempt", claim.Attempt)),
+		log: r.cfg.Log.WithLazy(zap.String("job_id", id), zap.Int("attempt", claim.Attempt)),
 	}
 	if err == nil {
 		r.cfg.Metrics.phase(phaseWait, claim.Entry.ClaimedAt.Sub(claim.Entry.CreatedAt))

@@ -112,18 +112,22 @@ func (a *attempt) load(r job.Result) (float64, error) {
 // persist repeats op while the ledger cannot be reached, for StoreTimeout. It goes on when ctx has ended: the work is done,
 // and only has to be written down.
 func (r *Runner) persist(ctx context.Context, op func(context.Context) error) error {
+	// As a rule once is enough, and the client of the ledger has bounds of its own.
+	err := op(context.WithoutCancel(ctx))
+	if err == nil || settled(err) {
+		return err
+	}
 	ctx, cancel := detach.Context(ctx, r.cfg.StoreTimeout)
 	defer cancel()
 	for pause := minStorePause; ; pause = min(2*pause, maxStorePause) {
-		err := op(ctx)
-		if err == nil || settled(err) {
-			return err
-		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
+			return err
+		}
+		if err = op(ctx); err == nil || settled(err) {
 			return err
 		}
 	}
