@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -104,5 +105,42 @@ func TestReport(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), "gVisor not available") {
 		t.Errorf("the table does not say what is not available:\n%s", text.String())
+	}
+}
+
+// What a process has used so far is more than nothing once it has worked, and cannot be told of one that is not there.
+func TestProcessorTime(t *testing.T) {
+	t.Parallel()
+	deadline := time.Now().Add(time.Minute)
+	for n := 0; ; n++ { // work, until it shows
+		used, err := processorTime(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing used after reading it %d times", n)
+		}
+	}
+	if used, err := processorTime(1 << 30); err == nil {
+		t.Errorf("got %v of a process that cannot be", used)
+	}
+}
+
+func TestReportAtRest(t *testing.T) {
+	t.Parallel()
+	r := newReport("quick")
+	r.Rest = &rest{Sandboxes: 4, SandboxBytes: 20 << 20, WorkerBytes: 30 << 20, WorkerCPU: 2.5}
+	var text bytes.Buffer
+	if err := r.write(&text); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(strings.Fields(text.String()), " ")
+	for _, want := range []string{"4 waiting sandboxes 20.0 0.00", "the worker 30.0 2.50", `"sandbox_bytes":20971520`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in the report:\n%s", want, text.String())
+		}
 	}
 }
