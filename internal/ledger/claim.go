@@ -61,7 +61,7 @@ func (l *Ledger) Claim(ctx context.Context, id, worker string) (Claim, error) {
 		l.revived(ctx, id, entryOf(rest, 0))
 	}
 	// The reconciler looks as soon as the claim can be stale.
-	l.news.claimed(id)
+	l.news.claimed(ctx, id)
 	c, err := newClaim(id, entryOf(rest, 0))
 	if err != nil {
 		l.cfg.Metrics.corrupt.Inc()

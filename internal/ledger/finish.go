@@ -76,7 +76,7 @@ func (l *Ledger) end(ctx context.Context, op string, x ending) error {
 	l.cfg.Metrics.resultBytes.Observe(float64(len(blob)))
 	switch {
 	case x.state != StateDead:
-		l.news.ended(x.id)
+		l.news.ended(ctx, x.id)
 	case l.indexDead(ctx, x.id) == nil:
 		l.unindex(ctx, x.id) // At once: it may be requeued.
 	default:

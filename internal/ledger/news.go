@@ -39,32 +39,32 @@ func newNews(rdb redis.UniversalClient, stale time.Duration) *news {
 }
 
 // claimed has the reconciler look at a job as soon as its claim can be stale.
-func (n *news) claimed(id string) {
+func (n *news) claimed(ctx context.Context, id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.claims[id] = struct{}{}
-	n.sendLater()
+	n.sendLater(ctx)
 }
 
 // ended takes a job out of the index.
-func (n *news) ended(id string) {
+func (n *news) ended(ctx context.Context, id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.claims, id)
 	n.endings = append(n.endings, id)
-	n.sendLater()
+	n.sendLater(ctx)
 }
 
 // sendLater is called with mu held.
-func (n *news) sendLater() {
+func (n *news) sendLater(ctx context.Context) {
 	if n.due {
 		return
 	}
 	n.due = true
-	time.AfterFunc(newsDelay, func() { n.send(context.Background()) })
+	time.AfterFunc(newsDelay, func() { n.send(ctx) })
 }
 
-// send sends what there is, and returns when all that was told before has been sent.
+// send sends what there is, also when ctx has ended, and returns when all that was told before has been sent.
 func (n *news) send(ctx context.Context) {
 	n.turn <- struct{}{} // for newsTimeout at most
 	defer func() { <-n.turn }()

@@ -19,7 +19,7 @@ func (l *Ledger) due(ctx context.Context, id string, delay time.Duration) error 
 
 // unindex takes a terminal job out of the index of open jobs. When it fails, Overdue does it later.
 func (l *Ledger) unindex(ctx context.Context, id string) {
-	l.news.ended(id)
+	l.news.ended(ctx, id)
 	l.news.send(ctx)
 }
 

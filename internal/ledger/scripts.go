@@ -30,9 +30,9 @@ if held[1] ~= 'running' or held[2] ~= ARGV[1] then return {'fenced', held[1]} en
 `
 
 // luaEntry reads the entry as a list of entryFields, or an error when it is no hash.
-var luaEntry = `
-local function entry() return redis.pcall('HMGET', KEYS[1], '` + strings.Join(entryFields, "', '") + `') end
-`
+func luaEntry() string {
+	return "local function entry() return redis.pcall('HMGET', KEYS[1], '" + strings.Join(entryFields, "', '") + "') end\n"
+}
 
 // withFields makes $state and the like in a script the elements of h, which entry has returned.
 func withFields(script string) string {
@@ -68,7 +68,7 @@ end
 `
 
 // requeueScript: ARGV ttl, ahead.
-var requeueScript = redis.NewScript(luaClock + luaEntry + luaHistory + luaRevive + `
+var requeueScript = redis.NewScript(luaClock + luaEntry() + luaHistory + luaRevive + `
 local state = redis.call('HGET', KEYS[1], 'state')
 if not state then return {'missing'} end
 if state ~= 'dead' then return {'state', state} end
@@ -97,7 +97,7 @@ return {state or ''}
 // createScript: ARGV ttl, input, nonce, then fields and values of the entry. It answers with the time when it has made an
 // entry, and with the entry when there was one.
 // A repetition with the same nonce is the same call, whose answer was lost.
-var createScript = redis.NewScript(luaClock + luaEntry + `
+var createScript = redis.NewScript(luaClock + luaEntry() + `
 if redis.call('EXISTS', KEYS[1]) == 1 then
 	if redis.call('HGET', KEYS[1], 'creator') == ARGV[3] then return {'again', entry()} end
 	return {'exists', entry()}
@@ -114,7 +114,7 @@ return {'created', made}
 // who watch. A dead letter that was shelved is revived first. An entry that is damaged is claimed too, and if need
 // be replaced, so that somebody can finish the job. A fence that is no number is
 // replaced by the time, which is larger than any count. The TTLs are renewed when an eighth of them is over.
-var claimScript = redis.NewScript(luaClock + luaEntry + luaHistory + luaRevive + withFields(fmt.Sprintf(`
+var claimScript = redis.NewScript(luaClock + luaEntry() + luaHistory + luaRevive + withFields(fmt.Sprintf(`
 local how, h = 'claimed', entry()
 if h.err then
 	redis.call('DEL', KEYS[1])
@@ -180,7 +180,7 @@ return {'ok'}
 // reclaimScript: ARGV stale ms, max lost, worker, ttl, nonce. The fence grows, so the lost
 // worker cannot come back. A job that was canceled meanwhile, or was lost too often, stays running
 // under the caller's own claim, for the caller to end it.
-var reclaimScript = redis.NewScript(luaClock + luaEntry + luaHistory + `
+var reclaimScript = redis.NewScript(luaClock + luaEntry() + luaHistory + `
 local h = redis.call('HMGET', KEYS[1], 'state', 'fence', 'worker', 'claimed', 'beat', 'cancel')
 if not h[1] then return {'missing'} end
 if h[1] ~= 'running' then return {'alive'} end
