@@ -1,0 +1,147 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/redistest"
+)
+
+// openKeys are the keys of the index of open jobs.
+func openKeys(ctx context.Context, rdb redis.UniversalClient) []string {
+	return append(rdb.Keys(ctx, openKey).Val(), rdb.Keys(ctx, "{"+openKey+"}*").Val()...)
+}
+
+func TestEndedJobsLeaveEveryIndex(t *testing.T) {
+	onBoth(t, Config{}, func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		const n = 2*maxNews + 7 // more than go at once
+		for i := range n {
+			j := tenantJob(fmt.Sprint("job-", i), []string{"", "a", "b:c"}[i%3], job.Queues()[i%2])
+			if _, _, err := l.Create(ctx, j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range n {
+			id := fmt.Sprint("job-", i)
+			c := mustClaim(t, l, id)
+			if err := l.Finish(ctx, id, c.Fence, testResult(id, job.StatusOK)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, patience, func(ctx context.Context) (bool, string) {
+			keys := openKeys(ctx, rdb)
+			return len(keys) == 0, fmt.Sprint("left: ", keys)
+		})
+	})
+}
+
+// A claim is looked at as soon as it can be stale, although its job was not to be looked at so soon.
+func TestClaimIsLookedAtInTime(t *testing.T) {
+	onBoth(t, Config{}, func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		for _, id := range []string{"late", "early", "ended"} {
+			mustCreate(t, l, id)
+			if err := l.Postpone(ctx, id, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Postpone(ctx, "early", time.Second); err != nil {
+			t.Fatal(err)
+		}
+		early := rdb.ZScore(ctx, openKey, "early").Val()
+		for _, id := range []string{"late", "early", "ended"} {
+			c := mustClaim(t, l, id)
+			if id != "ended" {
+				continue
+			}
+			if err := l.Finish(ctx, id, c.Fence, testResult(id, job.StatusOK)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.news.send(ctx)
+		at := time.UnixMilli(int64(rdb.ZScore(ctx, openKey, "late").Val()))
+		if in := time.Until(at); in > DefaultStaleAfter+time.Second || in < DefaultStaleAfter-patience {
+			t.Errorf("a claim is looked at in %s, want %s", in, DefaultStaleAfter)
+		}
+		if got := rdb.ZScore(ctx, openKey, "early").Val(); got != early {
+			t.Errorf("what is due earlier was put off: from %.0f to %.0f", early, got)
+		}
+		if err := rdb.ZScore(ctx, openKey, "ended").Err(); err != redis.Nil {
+			t.Errorf("a job that has ended is in the index: %v", err)
+		}
+	})
+}
+
+// The safety TTL of a job that has waited for long is renewed by its claim.
+func TestClaimRenewsTheTTL(t *testing.T) {
+	onBoth(t, Config{}, func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		for id, waited := range map[string]time.Duration{"waited": DefaultOpenTTL / 4, "new": 0} {
+			e := mustCreate(t, l, id)
+			for _, key := range []string{entryKey(id), inputKey(id)} {
+				rdb.PExpire(ctx, key, DefaultOpenTTL/2)
+			}
+			rdb.HSet(ctx, entryKey(id), "since", e.QueuedAt.Add(-waited).UnixMilli())
+			mustClaim(t, l, id)
+			for _, key := range []string{entryKey(id), inputKey(id)} {
+				if renewed := rdb.PTTL(ctx, key).Val() > DefaultOpenTTL/2; renewed != (waited > 0) {
+					t.Errorf("%s: renewed: %v", key, renewed)
+				}
+			}
+		}
+	})
+}
+
+// Who listens to one thing is not sent everything.
+func TestOnlyWhatIsListenedToIsHeard(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, redistest.Options{}).Client()
+	l := newLedger(t, rdb, Config{})
+	mustCreate(t, l, "a")
+	_, stop := l.Hold(t.Context(), mustClaim(t, l, "a"))
+	defer stop()
+	heard := func(want string) {
+		t.Helper()
+		eventually(t, patience, func(ctx context.Context) (bool, string) {
+			n := rdb.PubSubNumSub(ctx, doneChannel, cancelChannel, stateChannel).Val()
+			got := fmt.Sprint(n[doneChannel], n[cancelChannel], n[stateChannel])
+			return got == want, fmt.Sprintf("listeners of ends, cancellations, states: %s, want %s", got, want)
+		})
+	}
+	heard("0 1 0")
+	if _, err := l.Endings(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	heard("1 1 0")
+	_, leave := l.hub.listen(stateChannel, "a")
+	defer leave()
+	heard("1 1 1")
+}
+
+func TestSmallDocumentsAreStoredAsTheyAre(t *testing.T) {
+	onBoth(t, Config{}, func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		large := testJob("large")
+		large.Files["main.py"] = strings.Repeat("print(1)\n", 1000)
+		for _, j := range []job.Job{testJob("small"), large} {
+			if _, _, err := l.Create(ctx, j); err != nil {
+				t.Fatal(err)
+			}
+			stored := rdb.Get(ctx, inputKey(j.ID)).Val()
+			if plain := strings.HasPrefix(stored, `{"language"`); plain != (j.ID == "small") || len(stored) > plainBytes {
+				t.Errorf("%s: stored as %.20q…, %d bytes", j.ID, stored, len(stored))
+			}
+			got, err := l.Input(ctx, j.ID)
+			if err != nil || got.Digest() != j.Digest() {
+				t.Errorf("%s: got another job, error %v", j.ID, err)
+			}
+		}
+	})
+}
