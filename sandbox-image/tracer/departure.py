@@ -14,14 +14,16 @@ from _thread import _count as threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 IMMUTABLE = 1 << 8
 """Bit of a class's flags: nobody can give it a ``__del__``."""
 
 _objects, _debug, _callbacks = gc.get_objects, gc.get_debug, gc.callbacks
-_content = type.__dict__["__dict__"].__get__
-_flags = type.__dict__["__flags__"].__get__
+_getters: Any = vars(type)
+_content: Callable[[type], Any] = _getters["__dict__"].__get__
+_flags: Callable[[type], int] = _getters["__flags__"].__get__
 
 # The interpreter's own classes whose objects the collector does not show any more.
 _classes = [
@@ -29,7 +31,7 @@ _classes = [
 ]
 
 # What a program without classes of its own leaves.
-_silent = {dict, list, tuple, set, frozenset, type(sys), type(lambda: None), type(threads)}
+_silent: set[type] = {dict, list, tuple, set, frozenset, type(sys), type(lambda: None), type(threads)}
 # What the interpreter makes to start it.
 _started = {
     "_frozen_importlib": ("ModuleSpec",),
@@ -41,7 +43,8 @@ _started = {
 def silent() -> set[type]:
     """Return the kinds of objects that there are now, and those that are known to die in silence."""
     started = {vars(sys.modules[module])[name] for module, names in _started.items() for name in names}
-    return {*map(type, _objects()), *_silent, *started}
+    now: set[type] = set(map(type, _objects()))
+    return now | _silent | started
 
 
 class Streams:

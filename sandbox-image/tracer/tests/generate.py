@@ -8,6 +8,7 @@ at run time, deletions, recursion.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 PRELUDE = '''\
 import gc; gc.disable()  # when cycles go depends on how much was allocated before, also by imports
@@ -115,8 +116,11 @@ class Generator:
     def value(self, names: list[str], depth: int = 0) -> str:
         """Return an expression that has no effect but by what it makes."""
         choice = self.random.randrange(20 if depth < 3 else 9)
-        deeper = lambda: self.value(names, depth + 1)  # noqa: E731
-        return {
+
+        def deeper() -> str:
+            return self.value(names, depth + 1)
+
+        ways: dict[int, Callable[[], str]] = {
             0: lambda: str(self.random.choice([0, 1, -7, 2**31, 2**53, -(2**60), 2**200, 2**2000])),
             1: lambda: self.random.choice(["1.5", "float('nan')", "-float('inf')", "1e-7", "0.0", "-0.0"]),
             2: lambda: repr(self.random.choice(["", "x", "é", "東京", "\\ud800", "long " * 40, "🍵", "\\x00"])).replace("\\\\", "\\"),
@@ -128,7 +132,8 @@ class Generator:
             14: lambda: f"[v for v in range({self.random.randrange(12)}) if v % 2]", 15: lambda: f"{{k: {deeper()} for k in 'abc'}}",
             16: lambda: f"(v for v in [{deeper()}, {deeper()}])", 17: lambda: f"(lambda *p, q={deeper()}: (p, q))({deeper()})",
             18: lambda: f"[*range(30), {deeper()}]", 19: lambda: f"[[i, {deeper()}] for i in range(3)]",
-        }[choice]()
+        }
+        return ways[choice]()
 
     def function(self, depth: int) -> None:
         """Add a function: plain, a generator, or a coroutine."""
@@ -155,7 +160,10 @@ class Generator:
     def statement(self, depth: int, names: list[str], in_function: bool) -> None:
         """Add one statement, with others in it as long as there is room."""
         n, v = self.pick(names), self.value(names)
-        inner = lambda k=2: self.block(depth + 1, names, self.random.randint(1, k), in_function)  # noqa: E731
+
+        def inner(most: int = 2) -> None:
+            self.block(depth + 1, names, self.random.randint(1, most), in_function)
+
         simple = [f"{n} = {v}", f"{n} = {v}", f"show({n}, {v})", f"x{self.random.randrange(4)} = {v}", f"{n} = [{n}, {v}]"]
         attempts = [
             f"{n}.append({v})", f"{n}['k'] = {v}", f"{n}[0] = {v}", f"{n}.z = {v}", f"{n} += {n}", f"del {n}[0]", f"{n}.pop()", f"del x{self.random.randrange(4)}",

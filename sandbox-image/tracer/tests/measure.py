@@ -15,6 +15,7 @@ import json
 import pathlib
 import resource
 import sys
+from collections.abc import Callable
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -54,7 +55,8 @@ def starting(rounds: int) -> dict[str, list[float]]:
     spent: dict[str, list[float]] = {"plain": [], "traced": []}
     job = {"files": {"main.py": ""}}
     for _ in range(4 * rounds):
-        for name, run in (("plain", drive.run_plain), ("traced", drive.run_traced)):
+        runs: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [("plain", drive.run_plain), ("traced", drive.run_traced)]
+        for name, run in runs:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             run(job)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
