@@ -8,9 +8,9 @@
 // them together and Redis Cluster keeps them on one node.
 //
 //	tf:{id}          hash    state, fence, attempts, times, tenant, queue, …
-//	tf:{id}:input    string  the Job document, zstd
-//	tf:{id}:result   string  the Result document, zstd
-//	tf:{id}:history  list    one line per ended attempt, the newest last
+//	tf:{id}:input    string  the Job document, as it is when it is small, else zstd
+//	tf:{id}:result   string  the Result document, likewise
+//	tf:{id}:history  list    one line per ended attempt but the one that ended the job, of which the entry tells; the newest last
 //	tf:open          zset    ids of jobs that are not finished; the score is when to look at one again
 //	tf:dlq           zset    ids of dead letters; the score is when they were buried
 //	tf:done          channel ids of jobs that became terminal
@@ -18,13 +18,13 @@
 //	tf:state         channel ids of jobs that were claimed or given back
 //
 // Every key has a TTL. A job that is not finished has Config.OpenTTL, renewed by each
-// claim and release, so that what everybody forgot goes away in the end; a finished one has its own
+// release, and by a claim when an eighth of it is over, so that what everybody forgot goes away in the end; a finished one has its own
 // retention; a dead letter has Config.DeadTTL. tf:open and tf:dlq are given the
 // longest TTL of what they index each time something is added.
 //
 // tf:open and tf:dlq live on other cluster slots than the jobs, so they are
 // eventually consistent: a job is put into tf:open before its entry is written
-// and taken out after its entry is terminal, and Overdue repairs what a
+// and taken out some milliseconds after its entry is terminal, together with others, and Overdue repairs what a
 // crash in between left behind.
 //
 // # States
