@@ -188,6 +188,16 @@ func TestBehaviour(t *testing.T) {
 				t.Errorf("got %+v, %+v, want no effects", rec.Effects, rec.Summary.EffectsTotal)
 			}
 		}},
+		"effects with made-up names": {script("import os\nos.system('<no such command>')\nfor do in os.mkdir, os.rmdir, lambda p: open(p, 'w').close(), os.remove:\n    do('<name>')\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			var got []string
+			for _, e := range rec.Effects {
+				got = append(got, e.Action+" "+e.Name)
+			}
+			want := []string{"shell <no such command>", "mkdir <name>", "rmdir <name>", "write <name>", "remove <name>"}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("effects (-want +got):\n%s", diff)
+			}
+		}},
 		"effects beyond their bound": {script("for i in range(300):\n    try: open('/' + 'x' * 300 + str(i % 150))\n    except OSError: pass\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
 			if n := len(rec.Effects); n != 1 || rec.Summary.EffectsTotal.File != 300 {
 				t.Errorf("got %d effects of %d, want names cut to one of 300", n, rec.Summary.EffectsTotal.File)

@@ -158,15 +158,19 @@ static enum Action opening(PyObject *mode, long flags) {
     return (flags & O_ACCMODE) == O_RDWR && !(flags & O_TRUNC) ? UPDATE : WRITE;
 }
 
-/* Add a path. False for a descriptor, which is no file that is reached for, and
- * for names like <string>, which the compiler tries to open to quote from. */
+/* Add a path. False for a descriptor, which is no file that is reached for. */
 static bool path_add(Words *words, PyObject *path) {
     if (path == Py_None) {
         ascii_add(words, "."); /* what listing means without a path */
         return true;
     }
     part_add(words, path);
-    return !PyLong_CheckExact(path) && !(words->size > 1 && words->bytes[0] == '<' && words->bytes[words->size - 1] == '>');
+    return !PyLong_CheckExact(path);
+}
+
+/* Whether a path is like <string>: the compiler tries to read such files, to quote from them. */
+static bool is_made_up(const Words *path) {
+    return path->size > 1 && path->bytes[0] == '<' && path->bytes[path->size - 1] == '>';
 }
 
 /* Add the address of a socket, and find its family where its form tells it; false when there is none. */
@@ -220,7 +224,7 @@ static bool describe(const struct Heard *what, PyObject *arguments, Effect *effe
     switch (what->naming) {
         case BY_OPEN:
             effect->action = opening(second, small_number(argument(arguments, 2)));
-            told = first != Py_None && path_add(&words, first);
+            told = first != Py_None && path_add(&words, first) && !(effect->action == READ && is_made_up(&words));
             break;
         case BY_PATH:
             told = path_add(&words, first);
