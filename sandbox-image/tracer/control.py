@@ -17,6 +17,8 @@ MEMORY_FD = 4
 ORDER_FD = 5
 """Holds the order for an interpreter that replaces the one that took it."""
 MAX_ORDER_BYTES = 8 << 20
+PASS_AFTER = 64
+"""Hits after which a line's event need not come where the next one tells; negative: it always comes. Tests order others."""
 CHUNK_BYTES = 1 << 16
 
 
@@ -61,6 +63,7 @@ class Order:
         self.file_bytes: int = _field(raw, "file_bytes", int)
         self.cpu_s: int = _field(raw, "cpu_s", int)
         self.nproc: int = _field(raw, "nproc", int, -1)
+        self.pass_after: int = _field(raw, "pass_after", int, PASS_AFTER)
         self.exact_ms: int = _field(raw, "exact_ms", int, max(self.cpu_s - 2, 1) * 250)
 
 

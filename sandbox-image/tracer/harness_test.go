@@ -38,6 +38,12 @@ type program struct {
 	Plain      bool              `json:"plain"`
 	// Unbuffered makes the plain run write at once, where a traced one writes line by line.
 	Unbuffered bool `json:"unbuffered"`
+	// PassAfter is after how many hits a line may be passed; negative for never, nil for the tracer's own number.
+	PassAfter *int64 `json:"pass_after,omitempty"`
+	// Environment is added to what a program finds.
+	Environment map[string]string `json:"environment,omitempty"`
+	// Seed makes the program one that tests/generate.py writes.
+	Seed int `json:"seed,omitempty"`
 }
 
 // script is a program of one file with the usual settings.

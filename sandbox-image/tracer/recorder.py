@@ -39,7 +39,7 @@ class Recorder:
             memory=memory.map, areas=memory.areas, include=tuple(map(_prefixes, order.include)),
             lines=order.mode in ("full", "lines"), values=order.mode == "full" and order.values, events=order.events,
             exact_ms=order.exact_ms, disable=sys.monitoring.DISABLE, set_local=sys.monitoring.set_local_events,
-            set_events=sys.monitoring.set_events, fail=fail, message=message,
+            set_events=sys.monitoring.set_events, fail=fail, message=message, pass_after=order.pass_after,
         )
         self._attachment = Attachment({event: self._native.callback(event.bit_length() - 1) for event in FOLLOWED})
         self._files: list[Any] = []

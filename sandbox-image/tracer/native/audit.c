@@ -7,6 +7,8 @@
  * the program calls sys.audit itself: only exact strings, bytes and numbers are read. */
 #include "notes.h"
 
+#include "flow.h"
+
 #include <fcntl.h>
 #include <internal/pycore_interp.h>
 #include <sys/socket.h>
@@ -311,6 +313,9 @@ static bool find_place(Recorder *r, PyThreadState *state, NotePlace *place) {
         return false;
     }
     Thread *thread = threads_current(r, state);
+    if (thread != NULL && r->passing) {
+        late_catch(r, thread, state->current_frame); /* a note says how many events came before it */
+    }
     place->thread = thread != NULL ? thread->number : 0;
     return true;
 }

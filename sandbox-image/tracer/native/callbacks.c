@@ -6,6 +6,8 @@
  * raise. What they return switches a place off (DISABLE) or nothing (None). */
 #include "notes.h"
 
+#include "flow.h"
+
 enum { SATURATED = 1000 };
 
 /* What an event is about. */
@@ -48,7 +50,9 @@ static void set_line(Activation *activation) {
 
 /* Add an event of the running function. */
 static void add(Recorder *r, Thread *thread, Activation *activation, enum Kind kind, PyObject *value, PyObject *error) {
-    Event event = {kind, thread, activation, value, error};
+    const Flow *flow = activation->facts->flow;
+    const Node *after = flow != NULL && activation->node >= 0 && kind != CALL && kind != RESUME && kind != THROW ? &flow->nodes[activation->node] : NULL;
+    Event event = {.kind = kind, .thread = thread, .activation = activation, .value = value, .error = error, .after = after};
     events_add(r, &event);
 }
 
@@ -78,6 +82,16 @@ static void call_builtin(Recorder *r, PyObject *function, PyObject *code, long e
     Py_XDECREF(done);
 }
 
+/* The events of a function that is the program's. */
+long callbacks_events(const Recorder *r, const Facts *facts) {
+    long events = 1 << ON_RETURN | 1 << ON_YIELD | 1 << ON_RESUME | (r->with_lines ? 1 << ON_LINE : 0);
+    return events | (facts->has_arrivals ? 1 << ON_JUMP | 1 << ON_BRANCH : 0);
+}
+
+void callbacks_set_local(Recorder *r, PyCodeObject *code, long events) {
+    call_builtin(r, r->set_local, (PyObject *)code, events);
+}
+
 /* Have the events of a function that is met for the first time. */
 static Facts *meet(Place *place) {
     Recorder *r = place->recorder;
@@ -88,9 +102,7 @@ static Facts *meet(Place *place) {
     if (r->main_code == NULL && is_outermost(place->frame) && PyUnicode_EqualToUTF8(place->code->co_name, "<module>")) {
         r->main_code = place->code;
     }
-    long events = 1 << ON_RETURN | 1 << ON_YIELD | 1 << ON_RESUME | (r->with_lines ? 1 << ON_LINE : 0);
-    events |= facts->has_arrivals ? 1 << ON_JUMP | 1 << ON_BRANCH : 0;
-    call_builtin(r, r->set_local, (PyObject *)place->code, events);
+    callbacks_set_local(r, place->code, callbacks_events(r, facts));
     return facts;
 }
 
@@ -113,6 +125,8 @@ static PyObject *on_start(PyObject *self, PyObject *const *arguments, size_t fla
     }
     if (r->saturating) {
         threads_walk(r, thread, place.frame->previous);
+    } else if (r->passing) {
+        late_parent(r, thread, place.frame->previous);
     }
     Facts *caller = thread->depth > 0 ? thread->stack[thread->depth - 1].facts : NULL;
     Activation *activation = threads_push(r, thread, place.frame, facts);
@@ -120,21 +134,14 @@ static PyObject *on_start(PyObject *self, PyObject *const *arguments, size_t fla
         count_up(r, facts->caller == caller ? facts->caller_counter : edges_count(r, caller, facts));
     }
     if (activation != NULL) {
+        activation->node = 0;
         add(r, thread, activation, CALL, NULL, NULL);
+        late_settle(r, facts);
     }
     if (r->saturating) {
         return judge(r, hits);
     }
     Py_RETURN_NONE;
-}
-
-/* Count a line with probes: entries of loop bodies that begin on it. */
-static void probe(Recorder *r, const Facts *facts, int unit, bool arrival) {
-    for (int i = 0; i < facts->probes; i++) {
-        if (facts->probe[i].unit == unit && facts->probe[i].arrival == arrival) {
-            count_up(r, facts->probe[i].counter);
-        }
-    }
 }
 
 /* Return a small number, -1 for anything else. */
@@ -163,23 +170,28 @@ static PyObject *on_line(PyObject *self, PyObject *const *arguments, size_t flag
     if (counter == 0) {
         return Py_NewRef(r->disable); /* line 0: what the compiler added */
     }
-    if (counter & PROBED) {
-        probe(r, facts, _PyInterpreterFrame_LASTI(place.frame), false);
+    if (r->saturating && r->passing) {
+        late_stop(r);
     }
-    uint64_t hits = count_up(r, counter & ~PROBED);
+    uint64_t hits = late_count(r, facts, counter, _PyInterpreterFrame_LASTI(place.frame));
     Thread *thread = threads_current(r, place.state);
     if (thread != NULL && r->saturating) {
         threads_walk(r, thread, place.frame);
     }
     Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
+    bool passed = false;
     if (activation != NULL) {
+        int node = r->passing ? late_line(r, thread, activation, place.code, hits) : -1;
         activation->line = line;
         add(r, thread, activation, LINE, NULL, NULL);
+        activation->node = node;
+        late_settle(r, facts);
+        passed = node >= 0 && hits > r->pass_after && facts->flow->nodes[node].passed;
     }
     if (r->saturating) {
         return judge(r, hits);
     }
-    Py_RETURN_NONE;
+    return Py_NewRef(passed ? r->disable : Py_None);
 }
 
 /* A jump or branch of code with a one-line loop: count it when it enters the body. */
@@ -233,8 +245,12 @@ static PyObject *leave(PyObject *self, PyObject *const *arguments, size_t flags,
     Thread *thread = threads_current(r, place.state);
     Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
     if (activation != NULL) {
+        if (r->passing) {
+            late_reach(r, thread, activation);
+        }
         set_line(activation);
         add(r, thread, activation, kind, unwrapped(arguments[2]), NULL);
+        late_settle(r, facts);
         if (kind == YIELD) {
             threads_suspend(r, thread, place.frame);
         } else {
@@ -268,10 +284,15 @@ static PyObject *on_resume(PyObject *self, PyObject *const *arguments, size_t fl
     }
     count_up(r, C_OTHER);
     Thread *thread = threads_current(r, place.state);
+    if (thread != NULL && r->passing) {
+        late_parent(r, thread, place.frame->previous);
+    }
     Activation *activation = thread != NULL ? threads_resume(r, thread, place.frame, facts) : NULL;
     if (activation != NULL) {
+        late_place(activation);
         set_line(activation);
         add(r, thread, activation, RESUME, NULL, NULL);
+        late_settle(r, facts);
     }
     Py_RETURN_NONE;
 }
@@ -285,12 +306,19 @@ static void add_failure(Place *place, Facts *facts, enum Kind kind, PyObject *er
     }
     if (r->saturating) {
         threads_walk(r, thread, place->frame);
+    } else if (kind == THROW && r->passing) {
+        late_parent(r, thread, place->frame->previous);
     }
     Activation *activation = kind == THROW ? threads_resume(r, thread, place->frame, facts)
                                            : threads_find(r, thread, place->frame, facts);
     if (activation != NULL) {
+        if (r->passing && kind == EXCEPTION) {
+            late_reach(r, thread, activation);
+        }
         set_line(activation);
         add(r, thread, activation, kind, NULL, error);
+        activation->node = -1; /* whatever comes now comes by an exception */
+        late_settle(r, facts);
     }
     if (kind == UNWIND) {
         threads_pop(r, thread, place->frame);
@@ -346,6 +374,10 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
     if (r->saturating && !r->ignoring_raising && r->counters[C_RAISED] > SATURATED) {
         ignore_raising(r);
     }
+    Thread *thread = threads_current(r, place.state);
+    if (thread != NULL && r->passing) {
+        late_catch(r, thread, place.frame);
+    }
     bool ends = failure_ends_iteration(error);
     if (failure_is_new(r, error)) {
         failure_note_limit(r, error);
@@ -354,8 +386,11 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
             note(&place, facts, error);
         }
     }
-    if (!(ends && failure_is_internal(facts, _PyInterpreterFrame_LASTI(place.frame)))) {
+    int unit = _PyInterpreterFrame_LASTI(place.frame);
+    if (!ends || !failure_is_internal(facts, unit)) {
         add_failure(&place, facts, EXCEPTION, error);
+    } else if (r->passing && thread != NULL) {
+        late_end(r, thread, place.frame);
     }
     Py_RETURN_NONE;
 }

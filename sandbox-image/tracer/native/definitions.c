@@ -1,6 +1,8 @@
 /* Definitions of functions: their numbers, names, lines and counters. */
 #include "values.h"
 
+#include "flow.h"
+
 typedef struct FileName {
     struct FileName *next;
     uint64_t name;
@@ -14,6 +16,8 @@ static void facts_free(Facts *facts) {
     PyMem_RawFree(facts->operations);
     PyMem_RawFree(facts->counters);
     PyMem_RawFree(facts->quiet);
+    PyMem_RawFree(facts->marks);
+    flow_free(facts->flow);
     PyMem_RawFree(facts->probe);
     PyMem_RawFree(facts);
 }
@@ -223,6 +227,13 @@ static Facts *define(Recorder *r, PyCodeObject *code, const uint8_t *bytes, uint
     *bucket = facts;
     if (facts->counters != NULL) {
         loops_define(r, facts, code);
+        facts->marks = PyMem_RawCalloc((size_t)facts->units + 1, 1);
+    }
+    const uint8_t *kinds = (const uint8_t *)PyBytes_AS_STRING(code->co_localspluskinds);
+    for (int slot = 0; slot < code->co_nlocalsplus; slot++) {
+        if (kinds[slot] & (CO_FAST_CELL | CO_FAST_FREE)) {
+            stores_add(facts->cells, slot);
+        }
     }
     if (r->with_values) {
         quiet_find(facts, code);

@@ -7,6 +7,8 @@
  * one, so that the last events never come without any. */
 #include "values.h"
 
+#include "flow.h"
+
 #include <sys/mman.h>
 #include <time.h>
 #if defined(__x86_64__)
@@ -179,15 +181,15 @@ static inline uint8_t *head_write(Recorder *r, Out *out, const Event *event, uin
     return at + 1;
 }
 
-/* Write what an event shows besides its head; say what there is. With all it
- * shows everything; with quiet no object can have changed. */
-static unsigned body_write(Recorder *r, Out *out, const Event *event, bool all, bool quiet) {
+/* Write what an event shows besides its head; say what there is. */
+static unsigned body_write(Recorder *r, Out *out, const Event *event, const Look *look) {
     unsigned has = 0;
     if (r->with_values) {
         Found found;
         found.count = 0;
+        bool quiet = look->quiet;
         uint8_t *at = out->at;
-        quiet &= !variables_write(r, out, event->activation, &found, all);
+        quiet &= !variables_write(r, out, event->activation, &found, look);
         if (!out->full && *at != 0) {
             has |= HAS_VARIABLES;
         } else if (!out->full) {
@@ -200,7 +202,7 @@ static unsigned body_write(Recorder *r, Out *out, const Event *event, bool all, 
         }
         if (found.count > 0 && !quiet) {
             at = out->at;
-            objects_write(r, out, &found, all);
+            objects_write(r, out, &found, look->all);
             if (!out->full && *at != 0) {
                 has |= HAS_OBJECTS;
             } else if (!out->full) {
@@ -268,9 +270,51 @@ static uint64_t time_now(Recorder *r, enum Kind kind) {
     return r->time;
 }
 
+/* Whether the objects that a line aimed at are such that storing to one changes no other. */
+static bool aim_holds(const Node *node, const _PyInterpreterFrame *frame) {
+    for (int i = 0; i < 2; i++) {
+        for (uint64_t left = node->items[i] | node->attributes[i]; left != 0; left &= left - 1) {
+            int slot = i * 64 + __builtin_ctzll(left);
+            PyObject *value = frame->localsplus[slot];
+            PyTypeObject *type = value != NULL ? Py_TYPE(value) : NULL;
+            bool item = node->items[i] >> (slot & 63) & 1;
+            if (item ? type != &PyList_Type || node->attributes[i] >> (slot & 63) & 1 : type == NULL || !objects_is_apart(value, type)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* What can have changed since the record before: with that of the same frame, what ran meanwhile tells. */
+static void look_at(const Recorder *r, const Event *event, Look *look) {
+    const Activation *activation = event->activation;
+    const _PyInterpreterFrame *frame = activation->frame;
+    const Node *after = event->after;
+    look->except = event->rest;
+    if (r->last.frame != activation->number || r->last.thread != event->thread->number) {
+        return;
+    }
+    if (after == NULL) {
+        look->quiet = r->quiet_line > 0 && event->rest == NULL && quiet_is(activation->facts, frame, r->quiet_line);
+        return;
+    }
+    PyObject *stored = after->condition >= 0 ? frame->localsplus[after->condition] : NULL;
+    look->quiet = after->calm && (stored == NULL || !value_is_object(stored));
+    if (look->quiet || frame->frame_obj == NULL) { /* with a frame object, variables can be changed from elsewhere */
+        for (int i = 0; i < 2; i++) {
+            look->only[i] = after->stores[i] | (look->quiet ? 0 : activation->facts->cells[i]);
+        }
+        look->some = true;
+        look->aimed = after->aims && aim_holds(after, frame);
+        look->at[0] = after->items[0] | after->attributes[0];
+        look->at[1] = after->items[1] | after->attributes[1];
+    }
+}
+
 /* Write an event into the head area. */
 static void head_add(Recorder *r, const Event *event) {
-    uint64_t now = time_now(r, event->kind);
+    uint64_t now = event->late && r->origin != 0 ? r->time : time_now(r, event->kind);
     if (r->origin == 0) {
         r->origin = r->next_look = now;
     }
@@ -279,11 +323,11 @@ static void head_add(Recorder *r, const Event *event) {
     }
     Out out = {r->event_at, r->event_end, false};
     const Activation *activation = event->activation;
-    bool quiet = r->quiet_line > 0 && r->last.frame == activation->number && r->last.thread == event->thread->number &&
-                 quiet_is(activation->facts, activation->frame, r->quiet_line);
+    Look look = {0};
+    look_at(r, event, &look);
     uint8_t *has = head_write(r, &out, event, time_of(r, now));
     if (has != NULL) {
-        *has = (uint8_t)(body_write(r, &out, event, false, quiet) | HAS_LOOKED);
+        *has = (uint8_t)(body_write(r, &out, event, &look) | HAS_LOOKED);
     }
     if (out.full) {
         events_close(r, BY_BYTES);
@@ -329,7 +373,7 @@ static bool ring_snapshot(Recorder *r, const Event *event) {
         Out out = {ring->at, ring->end, false};
         uint8_t *has = head_write(r, &out, event, time_of(r, now));
         if (has != NULL) {
-            *has = (uint8_t)(body_write(r, &out, event, true, false) | HAS_LOOKED);
+            *has = (uint8_t)(body_write(r, &out, event, &(Look){.all = true}) | HAS_LOOKED);
         }
         if (!out.full) {
             ring_commit(ring, out.at);
@@ -347,7 +391,7 @@ static void ring_add(Recorder *r, const Event *event) {
     Ring *ring = &r->ring;
     bool rare = event->kind >= THROW;
     bool due = ++ring->since >= MOST_WITHOUT || ring->credit > (rare ? 0 : ring->reserve);
-    if (due && ring_snapshot(r, event)) {
+    if (due && !event->late && ring_snapshot(r, event)) {
         ring->since = 0;
         return;
     }
@@ -357,6 +401,37 @@ static void ring_add(Recorder *r, const Event *event) {
     Out out = {ring->at, ring->end, false};
     head_write(r, &out, event, r->last.time);
     ring_commit(ring, out.at);
+}
+
+/* Add the event of a line that was passed and at which nothing changed, in the
+ * shortest way; false when it must be added as others are. */
+bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, int line) {
+    Ring *ring = &r->ring;
+    uint8_t **at = r->recording ? &r->event_at : &ring->at;
+    const uint8_t *end = r->recording ? r->event_end : ring->end;
+    bool room = r->recording ? r->room > 1 && r->event_at < r->populated : ring->on && ring->until_check > 1;
+    if (!room || (size_t)(end - *at) < sizeof(ShortHead) || r->last.frame != activation->number || r->last.depth != (uint32_t)thread->depth ||
+        r->last.thread != thread->number || r->counters[C_STDOUT] != r->out[0] || r->counters[C_STDERR] != r->out[1]) {
+        return false;
+    }
+    ShortHead *head = (ShortHead *)*at;
+    head->kind = LINE | SHORT;
+    head->has = r->recording ? HAS_LOOKED : 0;
+    head->passed = 0;
+    head->line = (uint32_t)line;
+    *at += sizeof(ShortHead);
+    activation->line = line;
+    r->event_count++;
+    if (r->recording) {
+        r->room--;
+        r->quiet_line = 0;
+        __atomic_store_n(r->area[AREA_EVENTS].committed, (uint64_t)(*at - r->area[AREA_EVENTS].base), __ATOMIC_RELEASE);
+    } else {
+        ring->until_check--;
+        ring->since++;
+        ring_commit(ring, *at);
+    }
+    return true;
 }
 
 /* Add an event where events go now. */

@@ -45,7 +45,7 @@ static bool read_areas(PyObject *list, uint64_t *offsets, uint64_t *capacities) 
 
 static const char *const options[] = {
     "memory", "areas", "include", "lines", "values", "events", "exact_ms", "disable", "set_local", "set_events",
-    "fail", "message", NULL,
+    "fail", "message", "pass_after", NULL,
 };
 
 /* Prepare what the recorder needs before the first event; raises. */
@@ -78,10 +78,10 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *arguments, PyObject 
     PyObject *memory, *areas, *include, *calls[5];
     int lines, values;
     unsigned long long events;
-    long long exact_ms;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "$OOO!ppKLOOOOO", (char **)options, &memory, &areas, &PyTuple_Type,
+    long long exact_ms, pass_after;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "$OOO!ppKLOOOOOL", (char **)options, &memory, &areas, &PyTuple_Type,
                                      &include, &lines, &values, &events, &exact_ms, &calls[0], &calls[1], &calls[2],
-                                     &calls[3], &calls[4])) {
+                                     &calls[3], &calls[4], &pass_after)) {
         return NULL;
     }
     if (watching != NULL) {
@@ -95,6 +95,8 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *arguments, PyObject 
     r->with_lines = lines;
     r->with_values = values;
     r->exact_ns = exact_ms * 1000000;
+    r->passing = lines && pass_after >= 0;
+    r->pass_after = (uint64_t)pass_after;
     r->include = Py_NewRef(include);
     r->disable = Py_NewRef(calls[0]);
     r->set_local = Py_NewRef(calls[1]);

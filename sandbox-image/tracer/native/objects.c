@@ -75,6 +75,17 @@ static ALWAYS_INLINE Object *object_of(Objects *objects, PyObject *value) {
     return object->key != 0 ? object : object_add(objects, value);
 }
 
+/* Whether an instance keeps its attributes for itself: no dictionary of it can be had at another place. */
+bool objects_is_apart(PyObject *value, PyTypeObject *type) {
+    if (type->tp_setattro != PyObject_GenericSetAttr || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+        return false;
+    }
+    if (type->tp_flags & Py_TPFLAGS_INLINE_VALUES) {
+        return _PyObject_GetManagedDict(value) == NULL && _PyObject_InlineValues(value)->valid;
+    }
+    return !(type->tp_flags & Py_TPFLAGS_MANAGED_DICT) && type->tp_dictoffset == 0;
+}
+
 uint32_t objects_number(Objects *objects, PyObject *value) {
     return object_of(objects, value)->number;
 }

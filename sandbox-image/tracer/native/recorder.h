@@ -13,6 +13,9 @@
  *   edges.c       calls from one function to another
  *   loops.c       loops in the bytecode
  *   lines.c       lines of a code object's instructions
+ *   flow.c        which line can follow which
+ *   passing.c     lines whose events need not come
+ *   late.c        records of lines that were passed
  *   memory.c      areas, records, counters
  *   events.c      the events: head, then ring
  *   variables.c   what changed in a frame
@@ -107,6 +110,11 @@ typedef struct Facts {
     int low_line, high_line;  /* range of counted lines */
     uint32_t *counters;       /* counter of a line, from low_line on; 0 for none */
     int32_t *quiet;           /* of a line, from low_line on: QUIET, LOUD, or the unit of its FOR_ITER */
+    uint8_t *marks;           /* what came up at each unit */
+    struct Flow *flow;        /* of a function whose lines run often */
+    bool flow_failed;
+    uint64_t objects[2];      /* variables, by place, that have held objects */
+    uint64_t cells[2];        /* variables, by place, that other functions can change */
     int probes;               /* places where entries of loop bodies are counted */
     struct Probe *probe;
     bool has_arrivals;
@@ -131,8 +139,10 @@ typedef struct Variable {
 
 /* What was last said of a frame's variables. */
 typedef struct Said {
+    struct Said *next; /* of those that are kept for frames to come */
     int count, room;
     uint64_t version; /* of the namespace when it was last read through */
+    uint64_t objects[2]; /* variables, by place, that hold objects */
     Variable *variables;
 } Said;
 
@@ -142,6 +152,7 @@ typedef struct Activation {
     Facts *facts;
     uint32_t number;
     int line;
+    int node; /* of its last event, in Facts.flow; -1 when unknown */
     Said *said;
 } Activation;
 
@@ -246,6 +257,8 @@ typedef struct Recorder {
     uint32_t mask;            /* events that are set for all code */
     int64_t exact_ns;         /* processor time up to which every hit is counted */
     int64_t exact_until;
+    bool passing;             /* lines may be passed, after so many hits */
+    uint64_t pass_after;
 
     uint64_t room;            /* events that still fit the head */
     uint64_t event_count;     /* all events so far */
@@ -268,6 +281,8 @@ typedef struct Recorder {
     PyCodeObject *main_code;  /* of the program's first function; compared only */
     Thread *threads, *thread;
     Suspended suspended;
+    Said *spare;
+    uint32_t spares;
     Objects objects;
     Codes codes;
     PyCodeObject *last_code;
@@ -344,7 +359,8 @@ void threads_suspend(Recorder *r, Thread *thread, _PyInterpreterFrame *frame);
 void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame);
 void threads_drop_said(Recorder *r);
 void threads_close(Recorder *r);
-void said_free(Said *said);
+void said_free(Recorder *r, Said *said);
+Said *said_new(Recorder *r);
 
 /* Return the state of the thread that runs; NULL when there is no memory. */
 static ALWAYS_INLINE Thread *threads_current(Recorder *r, PyThreadState *state) {
@@ -369,9 +385,13 @@ typedef struct Event {
     Thread *thread;
     Activation *activation;
     PyObject *value, *error;
+    const struct Node *after; /* what has run since the record before, if that is of the same frame */
+    const uint64_t *rest;     /* variables that were stored to later */
+    bool late;                /* of a line that was passed */
 } Event;
 void events_open(Recorder *r, uint64_t budget);
 void events_add(Recorder *r, const Event *event);
+bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, int line);
 void events_close(Recorder *r, int cause);
 uint64_t ticks(const Recorder *r);
 int64_t processor_ns(void);
@@ -415,6 +435,8 @@ typedef struct Callback {
     uint32_t counter;
 } Callback;
 vectorcallfunc callback_for(int event);
+long callbacks_events(const Recorder *r, const Facts *facts);
+void callbacks_set_local(Recorder *r, PyCodeObject *code, long events);
 PyObject *callback_write(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names);
 enum {
     ON_START, ON_RESUME, ON_RETURN, ON_YIELD, ON_LINE = 5, ON_JUMP = 7, ON_BRANCH, ON_RAISE = 10, ON_UNWIND = 12, ON_THROW,

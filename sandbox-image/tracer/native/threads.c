@@ -5,13 +5,39 @@
  * finds its frame further down, or not at all, and the stack is put right. */
 #include "recorder.h"
 
-enum { FIRST_STACK = 32, FIRST_SUSPENDED = 64, MAX_SUSPENDED = 1 << 15, LOOK_BACK = 16, MAX_WALK = 2000 };
+enum { FIRST_STACK = 32, FIRST_SUSPENDED = 64, MAX_SUSPENDED = 1 << 15, LOOK_BACK = 16, MAX_WALK = 2000, MAX_SPARES = 64, MAX_SPARE_ROOM = 32 };
 
-void said_free(Said *said) {
-    if (said != NULL) {
-        PyMem_RawFree(said->variables);
-        PyMem_RawFree(said);
+/* Give back what was kept of a frame: most frames are small and soon followed by another. */
+void said_free(Recorder *r, Said *said) {
+    if (said == NULL) {
+        return;
     }
+    for (int i = 0; i < said->count; i++) {
+        PyMem_RawFree(said->variables[i].text);
+    }
+    if (said->room <= MAX_SPARE_ROOM && r->spares < MAX_SPARES) {
+        said->next = r->spare;
+        r->spare = said;
+        r->spares++;
+        return;
+    }
+    PyMem_RawFree(said->variables);
+    PyMem_RawFree(said);
+}
+
+/* Return room for what is said of a frame, empty; NULL when there is no memory. */
+Said *said_new(Recorder *r) {
+    Said *said = r->spare;
+    if (said == NULL) {
+        return PyMem_RawCalloc(1, sizeof *said);
+    }
+    r->spare = said->next;
+    r->spares--;
+    Variable *variables = said->variables;
+    int room = said->room;
+    memset(variables, 0, (size_t)room * sizeof *variables);
+    *said = (Said){.room = room, .variables = variables};
+    return said;
 }
 
 /* Return the state of a thread, making it when user code runs in it for the
@@ -33,7 +59,7 @@ Thread *threads_meet(Recorder *r, PyThreadState *state) {
     if (thread->id != state->id) {
         /* New, or at the place of one that has ended. */
         while (thread->depth > 0) {
-            said_free(thread->stack[--thread->depth].said);
+            said_free(r, thread->stack[--thread->depth].said);
         }
         thread->id = state->id;
         thread->number = (uint32_t)count_up(r, C_THREADS);
@@ -55,7 +81,7 @@ static Activation *stack_add(Recorder *r, Thread *thread, Activation activation)
         int room = thread->room == 0 ? FIRST_STACK : thread->room * 2;
         Activation *stack = PyMem_RawRealloc(thread->stack, (size_t)room * sizeof(Activation));
         if (stack == NULL) {
-            said_free(activation.said);
+            said_free(r, activation.said);
             return NULL;
         }
         thread->stack = stack;
@@ -70,16 +96,17 @@ static Activation *stack_add(Recorder *r, Thread *thread, Activation activation)
 Activation *threads_push(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts) {
     /* An activation of the same frame is of a call that we did not see the end of. */
     while (thread->depth > 0 && thread->stack[thread->depth - 1].frame == frame) {
-        said_free(thread->stack[--thread->depth].said);
+        said_free(r, thread->stack[--thread->depth].said);
     }
     if (thread->depth == thread->room) {
-        return stack_add(r, thread, (Activation){frame, facts, ++r->last_frame, facts->first_line, NULL});
+        return stack_add(r, thread, (Activation){frame, facts, ++r->last_frame, facts->first_line, -1, NULL});
     }
     Activation *top = &thread->stack[thread->depth++]; /* written in place: this is the way of every call */
     top->frame = frame;
     top->facts = facts;
     top->number = ++r->last_frame;
     top->line = facts->first_line;
+    top->node = -1;
     top->said = NULL;
     note_depth(r, thread);
     return top;
@@ -99,21 +126,21 @@ static Activation *suspended_at(const Suspended *suspended, const _PyInterpreter
 }
 
 /* Forget all that wait. */
-static void suspended_clear(Suspended *suspended) {
+static void suspended_clear(Recorder *r, Suspended *suspended) {
     for (uint32_t i = 0; suspended->table != NULL && i <= suspended->mask; i++) {
-        said_free(suspended->table[i].said);
+        said_free(r, suspended->table[i].said);
         suspended->table[i] = (Activation){0};
     }
     suspended->used = 0;
 }
 
 /* Have room for one more; the oldest knowledge goes when there is too much. */
-static bool suspended_room(Suspended *suspended) {
+static bool suspended_room(Recorder *r, Suspended *suspended) {
     if (suspended->table != NULL && suspended->used * 2 <= suspended->mask) {
         return true;
     }
     if (suspended->used >= MAX_SUSPENDED) {
-        suspended_clear(suspended);
+        suspended_clear(r, suspended);
         return true;
     }
     Suspended larger = {.mask = suspended->table == NULL ? FIRST_SUSPENDED - 1 : suspended->mask * 2 + 1};
@@ -158,15 +185,15 @@ void threads_suspend(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
         return;
     }
     thread->depth--;
-    if (!suspended_room(&r->suspended)) {
-        said_free(thread->stack[at].said);
+    if (!suspended_room(r, &r->suspended)) {
+        said_free(r, thread->stack[at].said);
         return;
     }
     Activation *entry = suspended_at(&r->suspended, frame);
     if (entry->frame == NULL) {
         r->suspended.used++;
     } else {
-        said_free(entry->said);
+        said_free(r, entry->said);
     }
     *entry = thread->stack[at];
 }
@@ -181,7 +208,7 @@ Activation *threads_resume(Recorder *r, Thread *thread, _PyInterpreterFrame *fra
             if (kept.facts == facts) {
                 return stack_add(r, thread, kept);
             }
-            said_free(kept.said);
+            said_free(r, kept.said);
         }
     }
     return threads_push(r, thread, frame, facts);
@@ -197,7 +224,7 @@ Activation *threads_find(Recorder *r, Thread *thread, _PyInterpreterFrame *frame
     for (int at = top - 1; at >= 0 && at > top - LOOK_BACK; at--) {
         if (thread->stack[at].frame == frame && thread->stack[at].facts == facts) {
             while (thread->depth > at + 1) {
-                said_free(thread->stack[--thread->depth].said);
+                said_free(r, thread->stack[--thread->depth].said);
             }
             return &thread->stack[at];
         }
@@ -207,9 +234,8 @@ Activation *threads_find(Recorder *r, Thread *thread, _PyInterpreterFrame *frame
 
 /* A function ends. */
 void threads_pop(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
-    (void)r;
     if (thread->depth > 0 && thread->stack[thread->depth - 1].frame == frame) {
-        said_free(thread->stack[--thread->depth].said);
+        said_free(r, thread->stack[--thread->depth].said);
     }
 }
 
@@ -233,7 +259,7 @@ void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
         same++;
     }
     while (thread->depth > same) {
-        said_free(thread->stack[--thread->depth].said);
+        said_free(r, thread->stack[--thread->depth].said);
     }
     for (int at = count - 1 - same; at >= 0; at--) {
         threads_resume(r, thread, real[at].frame, real[at].facts);
@@ -245,12 +271,12 @@ void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
 void threads_drop_said(Recorder *r) {
     for (Thread *thread = r->threads; thread != NULL; thread = thread->next) {
         for (int i = 0; i < thread->depth; i++) {
-            said_free(thread->stack[i].said);
+            said_free(r, thread->stack[i].said);
             thread->stack[i].said = NULL;
         }
     }
     for (uint32_t i = 0; r->suspended.table != NULL && i <= r->suspended.mask; i++) {
-        said_free(r->suspended.table[i].said);
+        said_free(r, r->suspended.table[i].said);
         r->suspended.table[i].said = NULL;
     }
 }
@@ -260,13 +286,19 @@ void threads_close(Recorder *r) {
         Thread *thread = r->threads;
         r->threads = thread->next;
         while (thread->depth > 0) {
-            said_free(thread->stack[--thread->depth].said);
+            said_free(r, thread->stack[--thread->depth].said);
         }
         PyMem_RawFree(thread->stack);
         PyMem_RawFree(thread);
     }
-    suspended_clear(&r->suspended);
+    suspended_clear(r, &r->suspended);
     PyMem_RawFree(r->suspended.table);
     r->suspended.table = NULL;
     r->thread = NULL;
+    while (r->spare != NULL) {
+        Said *said = r->spare;
+        r->spare = said->next;
+        PyMem_RawFree(said->variables);
+        PyMem_RawFree(said);
+    }
 }

@@ -33,7 +33,16 @@ static inline uint64_t mix(uint64_t print, uint64_t word) {
 }
 
 /* variables.c */
-bool variables_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all);
+typedef struct Look {
+    bool all;               /* say all, changed or not */
+    bool quiet;             /* no object can have changed */
+    bool some;              /* variables can have changed only by the places in: */
+    uint64_t only[2];
+    bool aimed;             /* objects only by the variables in: */
+    uint64_t at[2];
+    const uint64_t *except; /* variables that are not looked at, unless NULL */
+} Look;
+bool variables_write(Recorder *r, Out *out, Activation *activation, Found *found, const Look *look);
 
 /* Fingerprints of values are told apart by type, then spread over all bits. */
 #define PRINT_FLOAT 0xA0761D6478BD642Fu
@@ -128,6 +137,7 @@ void raw_add(Shape *shape, const void *data, size_t size);
 /* objects.c */
 bool objects_open(Objects *objects);
 void objects_close(Objects *objects);
+bool objects_is_apart(PyObject *value, PyTypeObject *type);
 uint32_t objects_number(Objects *objects, PyObject *value);
 void objects_write(Recorder *r, Out *out, Found *found, bool all);
 

@@ -1,13 +1,15 @@
 /* What changed in a frame: its variables against what was last said of them. */
 #include "values.h"
 
+#include "flow.h"
+
 enum { BY_NAME = 255 };
 
 /* Return what is kept of a frame, with room for so many variables; NULL when there is no memory. */
-static Said *said_room(Activation *activation, int count) {
+static Said *said_room(Recorder *r, Activation *activation, int count) {
     Said *said = activation->said;
     if (said == NULL) {
-        said = PyMem_RawCalloc(1, sizeof *said);
+        said = said_new(r);
         if (said == NULL) {
             return NULL;
         }
@@ -26,6 +28,19 @@ static Said *said_room(Activation *activation, int count) {
     return said;
 }
 
+/* Note whether a variable holds an object. That one can which a passed line stores to changes what may be passed. */
+static inline void note_object(Facts *facts, Said *said, int slot, bool is_object) {
+    uint64_t bit = (uint64_t)1 << (slot & 63);
+    int i = slot >> 6;
+    said->objects[i] = is_object ? said->objects[i] | bit : said->objects[i] & ~bit;
+    if (is_object && !(facts->objects[i] & bit)) {
+        facts->objects[i] |= bit;
+        if (facts->flow != NULL) {
+            facts->flow->stale = true;
+        }
+    }
+}
+
 /* Return the value of a function's variable, looking into its cell; NULL when it has none. */
 static PyObject *local_of(const _PyInterpreterFrame *frame, const uint8_t *kinds, int slot) {
     PyObject *value = frame->localsplus[slot];
@@ -35,41 +50,72 @@ static PyObject *local_of(const _PyInterpreterFrame *frame, const uint8_t *kinds
     return value;
 }
 
+/* Write a frame's variable if it changed, and find it if it is an object; say whether it was written. */
+static ALWAYS_INLINE bool local_write(Recorder *r, Out *out, Activation *activation, Found *found, Said *said, const uint8_t *kinds, int slot, bool *objects) {
+    PyObject *value = local_of(activation->frame, kinds, slot);
+    bool is_object = false;
+    uint64_t print = value == NULL ? 0 : value_print(value, Py_TYPE(value), &is_object) + 1;
+    if (is_object) {
+        find(found, value);
+    }
+    if (said == NULL ? value == NULL : said->variables[slot].said == print) {
+        return false;
+    }
+    if (said != NULL) {
+        said->variables[slot].said = print;
+        note_object(activation->facts, said, slot, is_object);
+    }
+    *objects |= is_object;
+    byte_write(out, (unsigned)slot);
+    if (value == NULL) {
+        byte_write(out, TAG_DEL);
+    } else {
+        value_write(r, out, value, Py_TYPE(value), NULL);
+    }
+    return true;
+}
+
+/* Write the changed ones of the variables that can have changed, and find the objects in the others unless none can have changed. */
+static unsigned some_write(Recorder *r, Out *out, Activation *activation, Found *found, const Look *look, const uint8_t *kinds, int count, bool *objects) {
+    Said *said = activation->said;
+    unsigned written = 0;
+    for (int i = 0; i < 2; i++) {
+        uint64_t others = look->quiet ? 0 : look->aimed ? look->at[i] : said->objects[i];
+        uint64_t left = look->only[i] | others;
+        left &= look->except != NULL ? ~look->except[i] : ~(uint64_t)0;
+        for (; left != 0; left &= left - 1) {
+            int slot = i * 64 + __builtin_ctzll(left);
+            if (slot >= count || activation->facts->hidden[slot]) {
+                continue;
+            }
+            if (look->only[i] >> (slot & 63) & 1) { /* finds it too */
+                written += local_write(r, out, activation, found, said, kinds, slot, objects);
+            } else if (activation->frame->localsplus[slot] != NULL && value_is_object(activation->frame->localsplus[slot])) {
+                find(found, activation->frame->localsplus[slot]);
+            }
+        }
+    }
+    return written;
+}
+
 /* Write the changed variables that are kept in the frame itself; return how many,
  * and whether there is an object among them. */
-static unsigned locals_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all, bool *objects) {
+static unsigned locals_write(Recorder *r, Out *out, Activation *activation, Found *found, const Look *look, bool *objects) {
     const PyCodeObject *code = _PyFrame_GetCode(activation->frame);
     const uint8_t *kinds = (const uint8_t *)PyBytes_AS_STRING(code->co_localspluskinds);
     int count = Py_MIN(code->co_nlocalsplus, MAX_VARIABLES);
-    Said *said = all ? NULL : said_room(activation, count);
-    unsigned written = 0;
     if (code->co_nlocalsplus > MAX_VARIABLES) {
         count_up(r, C_SHORTENED);
     }
+    if (look->some && activation->said != NULL && activation->said->room >= count) {
+        return some_write(r, out, activation, found, look, kinds, count, objects);
+    }
+    Said *said = look->all ? NULL : said_room(r, activation, count);
+    unsigned written = 0;
     for (int slot = 0; slot < count; slot++) {
-        if (activation->facts->hidden[slot]) {
-            continue;
+        if (!activation->facts->hidden[slot] && (look->except == NULL || !stores_have(look->except, slot))) {
+            written += local_write(r, out, activation, found, said, kinds, slot, objects);
         }
-        PyObject *value = local_of(activation->frame, kinds, slot);
-        bool is_object = false;
-        uint64_t print = value == NULL ? 0 : value_print(value, Py_TYPE(value), &is_object) + 1;
-        if (is_object) {
-            find(found, value);
-        }
-        if (said == NULL ? value == NULL : said->variables[slot].said == print) {
-            continue;
-        }
-        if (said != NULL) {
-            said->variables[slot].said = print;
-        }
-        *objects |= is_object;
-        byte_write(out, (unsigned)slot);
-        if (value == NULL) {
-            byte_write(out, TAG_DEL);
-        } else {
-            value_write(r, out, value, Py_TYPE(value), NULL);
-        }
-        written++;
     }
     return written;
 }
@@ -104,8 +150,8 @@ static char *name_copy(PyObject *name) {
 }
 
 /* Take a new variable of a namespace into what is kept; NULL when there is no room. */
-static Variable *variable_add(Activation *activation, PyObject *name, Py_hash_t hash) {
-    Said *said = said_room(activation, activation->said->count + 1);
+static Variable *variable_add(Recorder *r, Activation *activation, PyObject *name, Py_hash_t hash) {
+    Said *said = said_room(r, activation, activation->said->count + 1);
     if (said == NULL || said->count >= 4 * MAX_VARIABLES) {
         return NULL;
     }
@@ -146,7 +192,7 @@ static unsigned names_write(Recorder *r, Out *out, Activation *activation, Found
     if (names == NULL || !PyDict_CheckExact(names)) {
         return 0; /* a mapping of the program's own */
     }
-    Said *said = all ? NULL : said_room(activation, 8);
+    Said *said = all ? NULL : said_room(r, activation, 8);
     uint64_t version = ((PyDictObject *)names)->ma_version_tag;
     bool same = said != NULL && said->version == version;
     bool present[4 * MAX_VARIABLES + 1] = {false};
@@ -170,7 +216,7 @@ static unsigned names_write(Recorder *r, Out *out, Activation *activation, Found
             Py_hash_t hash = ((PyASCIIObject *)name)->hash;
             Variable *variable = variable_of(said, hash, current++);
             if (variable == NULL) {
-                variable = variable_add(activation, name, hash);
+                variable = variable_add(r, activation, name, hash);
             }
             if (variable != NULL) {
                 present[variable - said->variables] = true;
@@ -198,15 +244,15 @@ static unsigned names_write(Recorder *r, Out *out, Activation *activation, Found
 /* Write the variables of a frame that changed, or all: their count, then name
  * and value of each. Objects among the variables are added to those found. Say
  * whether one that is written is an object, or may be. */
-bool variables_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all) {
+bool variables_write(Recorder *r, Out *out, Activation *activation, Found *found, const Look *look) {
     uint8_t *count_at = out->at;
     byte_write(out, 0);
     unsigned written;
     bool objects = false;
     if (_PyFrame_GetCode(activation->frame)->co_flags & CO_OPTIMIZED) {
-        written = locals_write(r, out, activation, found, all, &objects);
+        written = locals_write(r, out, activation, found, look, &objects);
     } else {
-        written = names_write(r, out, activation, found, all);
+        written = names_write(r, out, activation, found, look->all);
         objects = true;
     }
     if (!out->full) {

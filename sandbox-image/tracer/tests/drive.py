@@ -3,7 +3,8 @@
     drive.py OUT JOB...
 
 Each JOB is a JSON file ``{"files":{path:text},"entrypoint","args","stdin","mode","values","include",
-"events","trace_bytes","exact_ms","seconds","plain","unbuffered"}``; all but ``files`` have defaults. For a JOB
+"events","trace_bytes","exact_ms","seconds","plain","unbuffered","environment","pass_after","seed"}``; all but ``files``
+have defaults, and with ``seed`` the program is a generated one. For a JOB
 ``name.json`` the outcome is written to ``OUT/name.json``: ``{"plain":{"returncode","stdout","stderr"},
 "traced":{…,"ready"},"areas":[base64 of the committed bytes, for each area]}``. Byte strings are base64.
 """
@@ -21,6 +22,9 @@ import socket
 import subprocess
 import sys
 from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import generate
 
 JOB = pathlib.Path("/job")
 HEADER = 4096
@@ -70,10 +74,10 @@ def limit(job: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def start(arguments: list[str], **more: Any) -> subprocess.Popen[bytes]:
+def start(arguments: list[str], environment: dict[str, str], **more: Any) -> subprocess.Popen[bytes]:
     """Start an interpreter in the job's folder with pipes as its streams."""
     return subprocess.Popen(
-        arguments, executable=PYTHON, cwd=JOB, env=ENVIRONMENT,
+        arguments, executable=PYTHON, cwd=JOB, env={**ENVIRONMENT, **environment},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more,
     )
 
@@ -83,7 +87,7 @@ def run_plain(job: dict[str, Any]) -> dict[str, Any]:
     write_files(job["files"])
     options = ["-u"] if job.get("unbuffered") else []
     arguments = ["python3", *options, job.get("entrypoint", "main.py"), *job.get("args", [])]
-    process = start(arguments, preexec_fn=lambda: limit(job))
+    process = start(arguments, job.get("environment", {}), preexec_fn=lambda: limit(job))
     return collect(process, job.get("stdin", "").encode(), job.get("seconds", 20))
 
 
@@ -100,7 +104,7 @@ def run_traced(job: dict[str, Any], with_events: bool = True) -> dict[str, Any]:
         os.dup2(trace, 4)
         os.closerange(5, 64)
 
-    process = start([PYTHON, "-X", "tracefleet", "main.py"], preexec_fn=arrange, close_fds=False)
+    process = start([PYTHON, "-X", "tracefleet", "main.py"], job.get("environment", {}), preexec_fn=arrange, close_fds=False)
     far.close()
     ready = near.makefile("rb").readline()
     write_files(job["files"])
@@ -115,6 +119,8 @@ def run_traced(job: dict[str, Any], with_events: bool = True) -> dict[str, Any]:
         "areas": areas, "size": size, "open_files": job.get("open_files", 32), "file_bytes": 16 << 20, "processes": 64,
         "cpu_s": job.get("cpu_s", 12), "exact_ms": job.get("exact_ms", 2500),
     }
+    if "pass_after" in job:
+        order["pass_after"] = job["pass_after"]
     near.sendall(json.dumps(order).encode() + b"\n")
     outcome = collect(process, job.get("stdin", "").encode(), job.get("seconds", 20))
     started = near.recv(1) == b"!"
@@ -134,6 +140,8 @@ def main() -> None:
     out = pathlib.Path(sys.argv[1])
     for name in sys.argv[2:]:
         job = json.loads(pathlib.Path(name).read_text())
+        if "seed" in job:
+            job["files"] = {"main.py": generate.program(job["seed"])}
         traced = run_traced(job)
         outcome = {"traced": traced, "areas": traced.pop("areas")}
         if job.get("plain", True):

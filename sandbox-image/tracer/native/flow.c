@@ -1,0 +1,338 @@
+/* The flow between the lines of a function: where LINE events come from, and
+ * which can follow which.
+ *
+ * A node is a place that has LINE events, or the function's start. The
+ * instructions that run after its event and before the next are its own. That
+ * they lead to is found as CPython 3.13 does: the first instruction of a line,
+ * the target of a jump and that of a handler have an event when the instruction
+ * before them, as it ran, has another line. */
+#include "flow.h"
+
+#include <opcode.h>
+
+enum { NO_NODE = -1, MANY = -2, MOST_SHARED = 32 };
+
+typedef struct Code {
+    PyCodeObject *code;
+    Facts *facts;
+    Flow *flow;
+    int32_t *next;      /* of an instruction: the unit of the one after it; 0 inside of one */
+    int32_t *argument;
+    bool *marked;       /* whether a LINE event may be here */
+    uint32_t *seen;     /* by the search of this number */
+    int32_t *stack;
+    int room;           /* of nodes */
+    int edge_room;
+    int64_t work;
+    bool failed;
+} Code;
+
+/* Read a number of the table of exceptions, six bits a byte, highest first. */
+static int read_entry(const uint8_t **at, const uint8_t *end) {
+    int number = 0;
+    unsigned byte = 64;
+    for (int bytes = 0; byte & 64 && *at < end && bytes < 4; bytes++) {
+        byte = *(*at)++;
+        number = number << 6 | (int)(byte & 63);
+    }
+    return number;
+}
+
+/* A jump of an instruction, as the distance from the next one; false when it is none. */
+static bool jump_of(const Code *c, int unit, int *target) {
+    switch (c->facts->operations[unit]) {
+        case POP_JUMP_IF_FALSE: case POP_JUMP_IF_TRUE: case POP_JUMP_IF_NONE: case POP_JUMP_IF_NOT_NONE: case JUMP_FORWARD:
+        case FOR_ITER: case SEND:
+            *target = c->next[unit] + c->argument[unit];
+            break;
+        case JUMP_BACKWARD: case JUMP_BACKWARD_NO_INTERRUPT:
+            *target = c->next[unit] - c->argument[unit];
+            break;
+        default:
+            return false;
+    }
+    return true;
+}
+
+static bool never_goes_on(int operation) {
+    return operation == RETURN_VALUE || operation == RETURN_CONST || operation == RAISE_VARARGS || operation == RERAISE ||
+           operation == JUMP_FORWARD || operation == JUMP_BACKWARD || operation == JUMP_BACKWARD_NO_INTERRUPT ||
+           operation == INTERPRETER_EXIT;
+}
+
+static bool never_starts_a_line(int operation) {
+    return operation == END_ASYNC_FOR || operation == END_FOR || operation == END_SEND || operation == RESUME;
+}
+
+/* Whether an instruction begins at a unit, or an extended argument of one. */
+static bool is_start(const Code *c, int unit) {
+    return unit >= 0 && unit < c->facts->units && c->next[unit] > 0;
+}
+
+/* List the instructions; an extended argument counts as one that does nothing. */
+static void list_instructions(Code *c, const uint8_t *bytes) {
+    const Facts *facts = c->facts;
+    uint32_t extended = 0;
+    for (int unit = 0; unit < facts->units;) {
+        int operation = facts->operations[unit], after = unit + 1;
+        uint32_t argument = bytes[2 * unit + 1] | extended << 8;
+        while (after < facts->units && facts->operations[after] == CACHE) {
+            after++;
+        }
+        extended = operation == EXTENDED_ARG ? argument : 0;
+        c->argument[unit] = (int32_t)Py_MIN(argument, 1u << 28);
+        c->next[unit] = after;
+        unit = after;
+    }
+}
+
+/* Mark where LINE events may be. */
+static void mark_lines(Code *c) {
+    const Facts *facts = c->facts;
+    int line = -1, target;
+    bool extended = false;
+    for (int unit = c->code->_co_firsttraceable; unit < facts->units; unit = c->next[unit]) {
+        int operation = facts->operations[unit];
+        if (!extended && !never_starts_a_line(operation)) {
+            c->marked[unit] = facts->lines[unit] > 0 && facts->lines[unit] != line;
+            line = facts->lines[unit];
+        }
+        extended = operation == EXTENDED_ARG;
+    }
+    for (int unit = c->code->_co_firsttraceable; unit < facts->units; unit = c->next[unit]) {
+        if (jump_of(c, unit, &target)) {
+            int operation = facts->operations[unit];
+            target += operation == FOR_ITER || operation == SEND;
+            if (is_start(c, target) && facts->lines[target] > 0) {
+                c->marked[target] = true;
+            }
+        }
+    }
+}
+
+/* Return the node at a unit, making it when there is none. */
+static int node_at(Code *c, int unit) {
+    Flow *flow = c->flow;
+    if (flow->node_at[unit] >= 0) {
+        return flow->node_at[unit];
+    }
+    if (flow->count == c->room) {
+        int room = c->room * 2;
+        Node *more = PyMem_RawRealloc(flow->nodes, (size_t)room * sizeof(Node));
+        if (more == NULL) {
+            c->failed = true;
+            return 0;
+        }
+        flow->nodes = more;
+        c->room = room;
+    }
+    flow->nodes[flow->count] = (Node){.unit = unit, .line = c->facts->lines[unit], .safe = true, .calm = true, .condition = -1};
+    flow->node_at[unit] = flow->count;
+    return flow->count++;
+}
+
+/* Add an edge from the last node that has some, once. */
+static void edge_add(Code *c, int from, int to) {
+    Flow *flow = c->flow;
+    for (int i = flow->nodes[from].first; i < flow->edge_count; i++) {
+        if (flow->edges[i] == to) {
+            return;
+        }
+    }
+    if (flow->edge_count == c->edge_room) {
+        int room = c->edge_room * 2;
+        int32_t *more = PyMem_RawRealloc(flow->edges, (size_t)room * sizeof(int32_t));
+        if (more == NULL) {
+            c->failed = true;
+            return;
+        }
+        flow->edges = more;
+        c->edge_room = room;
+    }
+    flow->edges[flow->edge_count++] = to;
+}
+
+/* A unit is a node's own, or two nodes' own. A node that shares one with more is loud. */
+static void own(Flow *flow, int unit, int node) {
+    int32_t *owner = flow->owner[unit];
+    if (owner[0] == NO_NODE) {
+        owner[0] = node;
+    } else if (owner[1] == NO_NODE) {
+        owner[1] = node;
+    } else {
+        for (int k = 0; k < 2; k++) {
+            if (owner[k] >= 0) {
+                flow->nodes[owner[k]].loud = true;
+            }
+            owner[k] = MANY;
+        }
+        if (node >= 0) {
+            flow->nodes[node].loud = true;
+        }
+    }
+}
+
+/* Go from one instruction to another: to a node's event, or on within the node. */
+static void go(Code *c, int node, int from, int to, int *depth) {
+    const Facts *facts = c->facts;
+    if (!is_start(c, to)) {
+        return;
+    }
+    if (c->marked[to] && (facts->lines[to] != facts->lines[from] || facts->operations[from] == RESUME)) {
+        int other = node_at(c, to);
+        if (node >= 0) {
+            edge_add(c, node, other);
+        } else {
+            c->flow->nodes[other].loud = true; /* after an exception */
+        }
+    } else if (c->seen[to] != (uint32_t)node + 2) {
+        c->seen[to] = (uint32_t)node + 2;
+        c->stack[(*depth)++] = to;
+    }
+}
+
+/* Follow what runs after a node's event; with NO_NODE what runs in handlers without one. */
+static void follow(Code *c, int node, int depth) {
+    const Facts *facts = c->facts;
+    while (depth > 0 && !c->failed) {
+        int unit = c->stack[--depth], target, operation = facts->operations[unit];
+        c->failed |= ++c->work > (int64_t)facts->units * MOST_SHARED;
+        for (int i = unit; i < c->next[unit]; i++) {
+            own(c->flow, i, node >= 0 ? node : MANY);
+        }
+        if (node >= 0) {
+            passing_judge(facts, &c->flow->nodes[node], c->code, unit, c->argument[unit]);
+        }
+        if (jump_of(c, unit, &target)) {
+            go(c, node, unit, target, &depth);
+            if (operation == FOR_ITER) {
+                go(c, node, unit, target + 2, &depth); /* past END_FOR and what takes the iterator off the stack */
+            } else if (operation == SEND) {
+                go(c, node, unit, target + 1, &depth);
+            }
+        }
+        if (!never_goes_on(operation)) {
+            go(c, node, unit, c->next[unit], &depth);
+        }
+    }
+}
+
+/* Follow the handlers of exceptions, once all are marked: what runs before
+ * their first LINE event is nobody's, and that event is loud. */
+static void follow_handlers(Code *c, bool marking) {
+    const uint8_t *at = (const uint8_t *)PyBytes_AS_STRING(c->code->co_exceptiontable);
+    const uint8_t *end = at + PyBytes_GET_SIZE(c->code->co_exceptiontable);
+    while (at < end && !c->failed) {
+        read_entry(&at, end);
+        read_entry(&at, end);
+        int handler = read_entry(&at, end);
+        read_entry(&at, end);
+        if (!is_start(c, handler)) {
+            continue;
+        }
+        if (marking && c->facts->lines[handler] > 0 && c->facts->operations[handler] != END_ASYNC_FOR) {
+            c->marked[handler] = true;
+            c->flow->nodes[node_at(c, handler)].loud = true;
+        }
+        if (!marking && c->seen[handler] != 1) {
+            c->seen[handler] = 1;
+            c->stack[0] = handler;
+            follow(c, NO_NODE, 1);
+        }
+    }
+}
+
+/* What raises again leads to loud places only: that has no event of its own. Where
+ * more than two nodes share a place, a later event there does not tell them apart. */
+static void settle(Code *c) {
+    Flow *flow = c->flow;
+    for (int unit = 0; unit < c->facts->units; unit++) {
+        const int32_t *owner = flow->owner[unit];
+        if (owner[0] >= 0 && owner[1] >= 0) {
+            flow->shared++;
+        }
+        if (c->facts->operations[unit] == RERAISE) {
+            for (int k = 0; k < 2; k++) {
+                const Node *node = owner[k] >= 0 ? &flow->nodes[owner[k]] : NULL;
+                for (int i = 0; node != NULL && i < node->count; i++) {
+                    flow->nodes[flow->edges[node->first + i]].loud = true;
+                }
+            }
+        }
+    }
+}
+
+/* Build the flow from the function's start. */
+static void build(Code *c) {
+    Flow *flow = c->flow;
+    int start = c->code->_co_firsttraceable;
+    for (int unit = 0; unit < c->facts->units; unit++) {
+        flow->node_at[unit] = flow->owner[unit][0] = flow->owner[unit][1] = NO_NODE;
+    }
+    mark_lines(c);
+    if (start >= c->facts->units || c->facts->operations[start] != RESUME) {
+        c->failed = true;
+        return;
+    }
+    flow->nodes[node_at(c, start)].loud = true;
+    follow_handlers(c, true);
+    follow_handlers(c, false);
+    for (int node = 0; node < flow->count && !c->failed; node++) {
+        int unit = flow->nodes[node].unit;
+        flow->nodes[node].first = flow->edge_count;
+        c->seen[unit] = (uint32_t)node + 2;
+        c->stack[0] = unit;
+        follow(c, node, 1);
+        flow->nodes[node].count = flow->edge_count - flow->nodes[node].first;
+    }
+    settle(c);
+}
+
+void flow_free(Flow *flow) {
+    if (flow == NULL) {
+        return;
+    }
+    passing_forget(flow);
+    PyMem_RawFree(flow->nodes);
+    PyMem_RawFree(flow->edges);
+    PyMem_RawFree(flow->node_at);
+    PyMem_RawFree(flow->owner);
+    PyMem_RawFree(flow);
+}
+
+/* Make the flow of a function; NULL when there is no memory or the code is not as compilers make it. */
+Flow *flow_make(Facts *facts, PyCodeObject *code) {
+    enum { FIRST_ROOM = 32 };
+    size_t units = (size_t)facts->units + 1;
+    PyObject *bytes = PyCode_GetCode(code);
+    Flow *flow = PyMem_RawCalloc(1, sizeof *flow);
+    Code c = {
+        .code = code, .facts = facts, .flow = flow, .room = FIRST_ROOM, .edge_room = FIRST_ROOM,
+        .next = PyMem_RawCalloc(units, sizeof(int32_t)), .argument = PyMem_RawCalloc(units, sizeof(int32_t)),
+        .marked = PyMem_RawCalloc(units, sizeof(bool)), .seen = PyMem_RawCalloc(units, sizeof(uint32_t)),
+        .stack = PyMem_RawCalloc(units, sizeof(int32_t)),
+    };
+    if (flow != NULL) {
+        flow->nodes = PyMem_RawMalloc(FIRST_ROOM * sizeof(Node));
+        flow->edges = PyMem_RawMalloc(FIRST_ROOM * sizeof(int32_t));
+        flow->node_at = PyMem_RawMalloc(units * sizeof(int32_t));
+        flow->owner = PyMem_RawMalloc(units * sizeof *flow->owner);
+    }
+    c.failed = bytes == NULL || flow == NULL || flow->nodes == NULL || flow->edges == NULL || flow->node_at == NULL ||
+               flow->owner == NULL || c.next == NULL || c.argument == NULL || c.marked == NULL || c.seen == NULL || c.stack == NULL;
+    if (!c.failed) {
+        list_instructions(&c, (const uint8_t *)PyBytes_AS_STRING(bytes));
+        build(&c);
+    }
+    void *scratch[] = {c.next, c.argument, c.marked, c.seen, c.stack};
+    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) {
+        PyMem_RawFree(scratch[i]);
+    }
+    PyErr_Clear();
+    Py_XDECREF(bytes);
+    if (c.failed) {
+        flow_free(flow);
+        return NULL;
+    }
+    return flow;
+}

@@ -1,0 +1,314 @@
+/* Records of lines that were passed: written when the next event of their
+ * function tells that they ran, just before the record of that. */
+#include "flow.h"
+
+#include <opcode.h>
+
+enum { NEAR = 32 };
+
+/* As Objects/enumobject.c and Python/bltinmodule.c lay these iterators out. */
+typedef struct Enumerated {
+    PyObject_HEAD
+    Py_ssize_t index;
+    PyObject *inner;
+} Enumerated;
+typedef struct Zipped {
+    PyObject_HEAD
+    Py_ssize_t size;
+    PyObject *inner;
+} Zipped;
+
+/* Whether taking an item from an iterator neither waits nor changes what other objects show. */
+static bool is_safe_iterator(Recorder *r, PyObject *iterator, int depth) {
+    if (iterator == NULL) {
+        return false;
+    }
+    PyTypeObject *type = Py_TYPE(iterator);
+    if (type == &PyRangeIter_Type || type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyDictIterKey_Type ||
+        type == &PyDictIterItem_Type || type == &PyDictIterValue_Type || type == &PySetIter_Type || type == &PyUnicodeIter_Type ||
+        type == &PyLongRangeIter_Type || type == &PyListRevIter_Type || type == &PyBytesIter_Type) {
+        return true;
+    }
+    if (type == &PyGen_Type) { /* when it is the program's it has events of its own */
+        PyObject *code = ((_PyInterpreterFrame *)((PyGenObject *)iterator)->gi_iframe)->f_executable;
+        return code != NULL && PyCode_Check(code) && (codes_find(r, (PyCodeObject *)code) != NULL || codes_is_user(r, (PyCodeObject *)code));
+    }
+    if (type == &PyEnum_Type && depth < 3) {
+        return is_safe_iterator(r, ((Enumerated *)iterator)->inner, depth + 1);
+    }
+    if (type == &PyZip_Type && depth < 3) {
+        PyObject *inner = ((Zipped *)iterator)->inner;
+        bool safe = PyTuple_CheckExact(inner);
+        for (Py_ssize_t i = 0; safe && i < PyTuple_GET_SIZE(inner); i++) {
+            safe = is_safe_iterator(r, PyTuple_GET_ITEM(inner, i), depth + 1);
+        }
+        return safe;
+    }
+    return strcmp(type->tp_name, "str_ascii_iterator") == 0 && type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE;
+}
+
+/* Have the LINE events of a function again. */
+static void revive(Recorder *r, const Facts *facts) {
+    const Codes *codes = &r->codes;
+    long events = callbacks_events(r, facts);
+    for (uint32_t i = 0; i <= codes->mask; i++) {
+        if (codes->table[i].code != NULL && codes->table[i].facts == facts) {
+            callbacks_set_local(r, codes->table[i].code, events & ~(1 << ON_LINE));
+            callbacks_set_local(r, codes->table[i].code, events);
+        }
+    }
+}
+
+/* Decide anew what is passed, and have the events again of what is no longer. */
+static void decide_anew(Recorder *r, Facts *facts) {
+    Flow *flow = facts->flow;
+    bool *passed = PyMem_RawCalloc((size_t)flow->count, sizeof(bool)), lost = passed == NULL;
+    for (int i = 0; passed != NULL && i < flow->count; i++) {
+        passed[i] = flow->nodes[i].passed;
+    }
+    passing_decide(r, facts);
+    for (int i = 0; passed != NULL && i < flow->count; i++) {
+        lost |= passed[i] && !flow->nodes[i].passed;
+    }
+    PyMem_RawFree(passed);
+    if (lost) {
+        revive(r, facts);
+    }
+}
+
+/* See to it that what came up about a function has its effect. */
+void late_settle(Recorder *r, Facts *facts) {
+    if (facts->flow != NULL && facts->flow->stale && r->passing) {
+        decide_anew(r, facts);
+    }
+}
+
+/* Note what came up at a unit. */
+static void mark(Facts *facts, int unit, int what) {
+    if (facts->marks == NULL || facts->marks[unit] & what) {
+        return;
+    }
+    facts->marks[unit] |= (uint8_t)what;
+    for (int i = 0; facts->flow != NULL && i < 2; i++) {
+        int owner = facts->flow->owner[unit][i];
+        const Node *node = owner >= 0 ? &facts->flow->nodes[owner] : NULL;
+        facts->flow->stale |= node != NULL && (what == MARK_NOISY ? facts->flow->strict && node->calm && !node->noisy : node->calm || node->safe);
+    }
+}
+
+/* A function does not go as its flow says, as a debugger that jumps can bring about: all its lines are loud from now on. */
+static void break_off(Recorder *r, Facts *facts) {
+    for (int i = 0; i < facts->flow->count; i++) {
+        if (facts->flow->nodes[i].passed) {
+            r->counters[C_FLAGS] |= FLAG_INEXACT;
+        }
+    }
+    facts->flow->broken = true;
+    decide_anew(r, facts);
+}
+
+/* Count a line, and entries of loop bodies that begin on it; return how often it has run. */
+uint64_t late_count(Recorder *r, const Facts *facts, uint32_t counter, int unit) {
+    if (counter & PROBED) {
+        for (int i = 0; i < facts->probes; i++) {
+            if (facts->probe[i].unit == unit && !facts->probe[i].arrival) {
+                count_up(r, facts->probe[i].counter);
+            }
+        }
+    }
+    return count_up(r, counter & ~PROBED);
+}
+
+/* Record a line that was passed; rest is what has been stored since. */
+static void tell_line(Recorder *r, Thread *thread, Activation *activation, int number, const uint64_t *rest) {
+    Facts *facts = activation->facts;
+    const Node *node = &facts->flow->nodes[number];
+    late_count(r, facts, facts->counters[node->line - facts->low_line], node->unit);
+    activation->line = node->line;
+    Event event = {
+        .kind = LINE, .thread = thread, .activation = activation, .after = &facts->flow->nodes[activation->node], .rest = rest, .late = true,
+    };
+    events_add(r, &event);
+    activation->node = number;
+}
+
+/* Record the lines of a way, and the one that it leads to if that has begun. */
+static void tell(Recorder *r, Thread *thread, Activation *activation, const Path *way, int last) {
+    const Facts *facts = activation->facts;
+    const Flow *flow = facts->flow;
+    int count = way->count + (last >= 0), told = 0;
+    uint64_t rest[2] = {0, 0};
+    for (int i = 0; i < count; i++) {
+        const Node *node = &flow->nodes[i < way->count ? way->node[i] : last];
+        rest[0] |= node->stores[0];
+        rest[1] |= node->stores[1];
+    }
+    while (told < count) {
+        int number = told < way->count ? way->node[told] : last;
+        const Node *node = &flow->nodes[number], *before = &flow->nodes[activation->node];
+        bool changed = r->with_values && r->recording && (!before->calm || before->stores[0] != 0 || before->stores[1] != 0);
+        if (!changed && events_add_bare(r, thread, activation, node->line)) {
+            late_count(r, facts, facts->counters[node->line - facts->low_line], node->unit);
+            activation->node = number;
+        } else {
+            tell_line(r, thread, activation, number, rest);
+        }
+        rest[0] &= ~node->stores[0]; /* no variable is stored to twice on a way */
+        rest[1] &= ~node->stores[1];
+        told++;
+    }
+}
+
+/* Find out where a thread is in a function whose flow is new: in the line of the
+ * instruction that each of its frames is at. Only frames that are there are looked at. */
+static void place_thread(const Thread *thread, const Facts *facts, _PyInterpreterFrame *frame) {
+    int at = thread->depth - 1;
+    for (; at >= 0 && frame != NULL; frame = frame->previous) {
+        Activation *activation = &thread->stack[at];
+        if (activation->frame != frame) {
+            continue;
+        }
+        if (activation->facts == facts && PyCode_Check(frame->f_executable) && Py_SIZE(frame->f_executable) == facts->units) {
+            late_place(activation);
+        }
+        at--;
+    }
+}
+
+static void place_all(Recorder *r, const Facts *facts) {
+    PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; state != NULL; state = PyThreadState_Next(state)) {
+        for (const Thread *thread = r->threads; thread != NULL; thread = thread->next) {
+            if (thread->state == state && thread->id == state->id) {
+                place_thread(thread, facts, state->current_frame);
+            }
+        }
+    }
+}
+
+/* Find out where a frame is, when that is not known: in the line of its instruction. */
+void late_place(Activation *activation) {
+    const Flow *flow = activation->facts->flow;
+    int unit = _PyInterpreterFrame_LASTI(activation->frame);
+    if (flow != NULL && activation->node < 0 && unit >= 0 && unit < activation->facts->units && flow->owner[unit][1] == -1) {
+        activation->node = flow->owner[unit][0];
+    }
+}
+
+/* Have the flow of a function whose lines run often enough, and what is passed as it should now be. */
+static Flow *flow_of(Recorder *r, Facts *facts, PyCodeObject *code, uint64_t hits) {
+    if (facts->flow == NULL) {
+        if (hits <= r->pass_after || facts->flow_failed) {
+            return NULL;
+        }
+        facts->flow = flow_make(facts, code);
+        facts->flow_failed = facts->flow == NULL;
+        if (facts->flow != NULL) {
+            aims_find(facts, code);
+            passing_decide(r, facts);
+            place_all(r, facts);
+        }
+    } else if (facts->flow->strict && !(r->with_values && r->recording)) {
+        passing_decide(r, facts);
+    }
+    return facts->flow;
+}
+
+/* A LINE event has come: record what was passed before it, and return its node, -1 for none. */
+int late_line(Recorder *r, Thread *thread, Activation *activation, PyCodeObject *code, uint64_t hits) {
+    Facts *facts = activation->facts;
+    _PyInterpreterFrame *frame = activation->frame;
+    int unit = _PyInterpreterFrame_LASTI(frame);
+    if (unit < 0 || unit >= facts->units) {
+        return -1;
+    }
+    if (facts->operations[unit] == FOR_ITER && frame->stacktop > code->co_nlocalsplus &&
+        !is_safe_iterator(r, frame->localsplus[frame->stacktop - 1], 0)) {
+        mark(facts, unit, MARK_UNSAFE);
+    }
+    int from = activation->node;
+    Flow *flow = flow_of(r, facts, code, hits);
+    activation->node = from; /* it is not in this line yet */
+    if (flow == NULL || flow->broken) {
+        return -1;
+    }
+    int node = flow->node_at[unit];
+    const Path *way = node >= 0 && from >= 0 ? passing_way(flow, from, node) : NULL;
+    if (node < 0 || (way != NULL && way->count < 0 && !flow->nodes[from].raises)) {
+        break_off(r, facts);
+        return -1;
+    }
+    if (way != NULL && way->count > 0) {
+        tell(r, thread, activation, way, -1);
+    }
+    return node;
+}
+
+/* An event of another kind has come: record what was passed before it. */
+void late_reach(Recorder *r, Thread *thread, Activation *activation) {
+    Flow *flow = activation->facts->flow;
+    int unit = _PyInterpreterFrame_LASTI(activation->frame), from = activation->node;
+    if (flow == NULL || from < 0 || flow->broken || unit < 0 || unit >= activation->facts->units) {
+        return;
+    }
+    const int32_t *owner = flow->owner[unit];
+    if (owner[0] == from || owner[1] == from) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        const Path *way = owner[i] >= 0 && flow->nodes[owner[i]].ever ? passing_way(flow, from, owner[i]) : NULL;
+        if (way != NULL && way->count >= 0) {
+            tell(r, thread, activation, way, owner[i]);
+            return;
+        }
+    }
+}
+
+/* Record what the function that runs in a thread has passed, and return it. Its
+ * frame is looked at only when it is the given one or waits for that. */
+Activation *late_catch(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame) {
+    Activation *top = thread->depth > 0 ? &thread->stack[thread->depth - 1] : NULL;
+    int steps = 0;
+    while (top != NULL && frame != NULL && frame != top->frame && steps++ < NEAR) {
+        frame = frame->previous;
+    }
+    if (top == NULL || frame != top->frame || !PyCode_Check(frame->f_executable) || Py_SIZE(frame->f_executable) != top->facts->units) {
+        return NULL;
+    }
+    late_reach(r, thread, top);
+    return top;
+}
+
+/* An iteration has ended that is a loop's or an `await`'s own. Of the latter the
+ * function goes on in what is a handler. */
+void late_end(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame) {
+    Activation *top = late_catch(r, thread, frame);
+    int unit = top != NULL ? _PyInterpreterFrame_LASTI(top->frame) : -1;
+    if (top != NULL && top->frame == frame && unit >= 0 && unit < top->facts->units && top->facts->operations[unit] != FOR_ITER) {
+        top->node = -1;
+    }
+}
+
+/* A function starts or goes on: record what the one that runs it has passed, and
+ * that other code has run in that one's line. */
+void late_parent(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame) {
+    Activation *top = late_catch(r, thread, frame);
+    int unit = top != NULL ? _PyInterpreterFrame_LASTI(top->frame) : -1;
+    if (top != NULL && unit >= 0 && unit < top->facts->units) {
+        mark(top->facts, unit, MARK_NOISY);
+        late_settle(r, top->facts);
+    }
+}
+
+/* Pass no more lines: counting ends place by place from now on. */
+void late_stop(Recorder *r) {
+    r->passing = false;
+    for (uint32_t i = 0; i <= r->codes.mask; i++) {
+        Facts *facts = r->codes.table[i].code != NULL ? r->codes.table[i].facts : NULL;
+        if (facts != NULL && facts->flow != NULL) {
+            revive(r, facts);
+            flow_free(facts->flow);
+            facts->flow = NULL;
+        }
+    }
+}
