@@ -340,7 +340,7 @@ static PyObject *on_throw(PyObject *self, PyObject *const *arguments, size_t fla
 }
 
 /* Put an exception on the list. */
-static void note(Place *place, const Facts *facts, PyObject *error) {
+COLD static void note(Place *place, const Facts *facts, PyObject *error) {
     Thread *thread = threads_current(place->recorder, place->state);
     if (thread != NULL) {
         notes_exception(place->recorder, thread, facts, line_of((Facts *)facts, _PyInterpreterFrame_LASTI(place->frame)), error);
@@ -396,7 +396,7 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
 }
 
 /* An exception ends the program. It is put on the list now when nobody saw it being raised. */
-static void ends_program(Place *place, const Facts *facts, PyObject *error) {
+COLD static void ends_program(Place *place, const Facts *facts, PyObject *error) {
     if (!notes_fate(place->recorder, error, FATE_PROGRAM)) {
         note(place, facts, error);
         notes_fate(place->recorder, error, FATE_PROGRAM);

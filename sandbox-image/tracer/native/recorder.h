@@ -54,6 +54,9 @@
 /* For what runs for every value of every event. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
+/* For what runs seldom: it is not to be in the way of what runs often. */
+#define COLD __attribute__((cold, noinline))
+
 /* Bounds of what is shown; docs/trace-format.md tells them. */
 enum {
     MAX_ITEMS = 8,        /* items of a container, attributes of an instance */
@@ -409,10 +412,10 @@ PyObject *call_python(PyObject *callable, PyObject *argument);
 void notes_open(Recorder *r);
 void notes_count(Recorder *r, int count);
 bool notes_may_ask(Recorder *r);
-void notes_exception(Recorder *r, Thread *thread, const Facts *facts, int line, PyObject *error);
-bool notes_fate(Recorder *r, PyObject *error, int fate);
-void notes_unwind(Recorder *r, PyThreadState *state, const _PyInterpreterFrame *frame, PyObject *error);
-void notes_outcome(Recorder *r, PyThreadState *state, const _PyInterpreterFrame *frame, PyObject *error);
+COLD void notes_exception(Recorder *r, Thread *thread, const Facts *facts, int line, PyObject *error);
+COLD bool notes_fate(Recorder *r, PyObject *error, int fate);
+COLD void notes_unwind(Recorder *r, PyThreadState *state, const _PyInterpreterFrame *frame, PyObject *error);
+COLD void notes_outcome(Recorder *r, PyThreadState *state, const _PyInterpreterFrame *frame, PyObject *error);
 bool notes_is_library(const PyCodeObject *code, const char *name);
 
 /* audit.c */
@@ -424,7 +427,7 @@ void audit_unhush(PyThreadState *state, PyObject *hooks);
 /* warnings.c */
 void warnings_open(Recorder *r);
 void warnings_close(Recorder *r);
-bool warnings_shown(Recorder *r, const PyThreadState *state, const PyCodeObject *code);
+COLD bool warnings_shown(Recorder *r, const PyThreadState *state, const PyCodeObject *code);
 
 /* callbacks.c */
 typedef struct Callback {
