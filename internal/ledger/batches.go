@@ -51,7 +51,7 @@ type BatchItem struct {
 
 // openBatchScript: ARGV ttl, then fields and values.
 var openBatchScript = redis.NewScript(luaClock + `
-local made = redis.call('HSETNX', KEYS[1], 'created', ms(now))
+local made = redis.call('HSETNX', KEYS[1], 'created', stamp)
 if made == 1 then
 	for i = 2, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 end

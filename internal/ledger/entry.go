@@ -93,9 +93,14 @@ type Attempt struct {
 // entryFields are the fields of an entry's hash that make an Entry or tell what else the ledger has to know of it, in the order
 // in which scripts and reads ask for them. The others only tell repetitions of a call from new ones.
 var entryFields = []string{
-	"state", "status", "digest", "bytes", "tenant", "queue", "name", "retention", "fence", "attempts", "lost", "worker", "ahead",
-	"requeues", "cancel", "class", "message", "created", "since", "claimed", "beat", "finished", "ended", "shelved", "damaged",
+	"state", "fence", "attempts", "worker", "since", "claimed", "shelved", "digest", "bytes", "tenant", "queue", "name", "retention",
+	"lost", "ahead", "requeues", "cancel", "class", "created",
+	// What a job that can be claimed does not have, or nobody needs to know of it.
+	"status", "message", "beat", "finished", "ended", "damaged",
 }
+
+// claimFields is how many of entryFields a claim asks for.
+const claimFields = 19
 
 // fieldSource is where the fields of something stored come from.
 type fieldSource interface {

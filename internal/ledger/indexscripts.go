@@ -21,8 +21,8 @@ most = tonumber(ARGV[5])
 local jobs = redis.call('ZCARD', KEYS[3])
 if most >= 0 and jobs >= most then return full('queue', KEYS[3], jobs, ARGV[5]) end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
-redis.call('ZADD', KEYS[3], ms(now), ARGV[1])
-redis.call('ZADD', KEYS[4], ms(now), ARGV[1])
+redis.call('ZADD', KEYS[3], stamp, ARGV[1])
+redis.call('ZADD', KEYS[4], stamp, ARGV[1])
 redis.call('ZADD', KEYS[1], 'NX', ms(now + ARGV[2]), ARGV[1])
 for i = 1, 4 do redis.call('PEXPIRE', KEYS[i], ARGV[3]) end
 return {'ok', tenants}
@@ -59,9 +59,9 @@ return {'ok'}
 
 // takeScript returns the ids that are due and puts each off: ARGV limit, delay ms.
 var takeScript = redis.NewScript(luaClock + `
-local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ms(now), 'LIMIT', 0, ARGV[1])
+local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', stamp, 'LIMIT', 0, ARGV[1])
 for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], ms(now + ARGV[2]), id) end
-return {ms(now), ids}
+return {stamp, ids}
 `)
 
 // luaExhume takes an id out of the index of dead letters.

@@ -14,12 +14,13 @@ import (
 //
 // Each answers with an array whose first element is a code.
 
-// luaClock sets now, in milliseconds of the clock of Redis. Numbers become strings by ms
+// luaClock sets now, in milliseconds of the clock of Redis, and stamp, the same as a string. Numbers become strings by ms
 // only: tostring would write a time as 1.7e+12.
 const luaClock = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function ms(n) return string.format('%.0f', n) end
+local stamp = ms(now)
 `
 
 // luaHeld refuses a claim that is not the newest, or not running. ARGV[1] is the fence.
@@ -29,9 +30,12 @@ if not held[1] then return {'missing'} end
 if held[1] ~= 'running' or held[2] ~= ARGV[1] then return {'fenced', held[1]} end
 `
 
-// luaEntry reads the entry as a list of entryFields, or an error when it is no hash.
+// luaEntry reads the entry as a list of entryFields, or an error when it is no hash. few reads only what a claim needs.
 func luaEntry() string {
-	return "local function entry() return redis.pcall('HMGET', KEYS[1], '" + strings.Join(entryFields, "', '") + "') end\n"
+	read := func(name string, fields []string) string {
+		return "local function " + name + "() return redis.pcall('HMGET', KEYS[1], '" + strings.Join(fields, "', '") + "') end\n"
+	}
+	return read("entry", entryFields) + read("few", entryFields[:claimFields])
 }
 
 // withFields makes $state and the like in a script the elements of h, which entry has returned.
@@ -57,10 +61,10 @@ end
 const luaRevive = `
 local function revive(ttl)
 	local d = redis.call('HMGET', KEYS[1], 'fence', 'ended', 'claimed', 'finished', 'worker', 'class')
-	if d[2] then history(d[2], d[3], d[4] or ms(now), d[5], d[6] or '-', ttl) end
-	history(d[1], ms(now), ms(now), '-', 'requeued', ttl)
+	if d[2] then history(d[2], d[3], d[4] or stamp, d[5], d[6] or '-', ttl) end
+	history(d[1], stamp, stamp, '-', 'requeued', ttl)
 	redis.call('DEL', KEYS[3])
-	redis.call('HSET', KEYS[1], 'state', 'queued', 'since', ms(now))
+	redis.call('HSET', KEYS[1], 'state', 'queued', 'since', stamp)
 	redis.call('HINCRBY', KEYS[1], 'requeues', 1)
 	redis.call('HDEL', KEYS[1], 'status', 'class', 'message', 'finished', 'ended', 'attempts', 'lost', 'cancel', 'released', 'shelved')
 	for _, i in ipairs({1, 2, 4}) do redis.call('PEXPIRE', KEYS[i], ttl) end
@@ -104,10 +108,9 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
 end
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[1])
 redis.call('DEL', KEYS[3], KEYS[4])
-local made = ms(now)
-redis.call('HSET', KEYS[1], 'state', 'queued', 'created', made, 'since', made, 'creator', ARGV[3], unpack(ARGV, 4))
+redis.call('HSET', KEYS[1], 'state', 'queued', 'created', stamp, 'since', stamp, 'creator', ARGV[3], unpack(ARGV, 4))
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
-return {'created', made}
+return {'created', stamp}
 `)
 
 // claimScript: ARGV worker, ttl, nonce, most bytes of an input, id. It answers with the entry and the input, and tells those
@@ -115,7 +118,7 @@ return {'created', made}
 // be replaced, so that somebody can finish the job. A fence that is no number is
 // replaced by the time, which is larger than any count. The TTLs are renewed when an eighth of them is over.
 var claimScript = redis.NewScript(luaClock + luaEntry() + luaHistory + luaRevive + withFields(fmt.Sprintf(`
-local how, h = 'claimed', entry()
+local how, h = 'claimed', few()
 if h.err then
 	redis.call('DEL', KEYS[1])
 elseif not $state and redis.call('EXISTS', KEYS[1]) == 0 then
@@ -128,7 +131,7 @@ local function answer()
 end
 if $state == 'dead' and $shelved == '1' and redis.call('EXISTS', KEYS[2]) == 1 then
 	revive(ARGV[2])
-	how, h = 'revived', entry()
+	how, h = 'revived', few()
 end
 if $state == 'finished' or $state == 'canceled' or $state == 'dead' then return {'terminal', $state} end
 if $state == 'running' then
@@ -138,16 +141,15 @@ end
 local function count(was)
 	local n = tonumber(was or 0)
 	if n and n >= 0 and n < 2^50 then return ms(n + 1) end
-	return ms(now)
+	return stamp
 end
 if not ($since and now - (tonumber($since) or 0) < ARGV[2] / 8) then
 	for i = 1, 2 do redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
 end
 local damaged = $state ~= 'queued'
-$fence, $attempts, $state, $worker, $since = count($fence), count($attempts), 'running', ARGV[1], ms(now)
-$claimed, $beat = $since, $since
+$fence, $attempts, $state, $worker, $since, $claimed = count($fence), count($attempts), 'running', ARGV[1], stamp, stamp
 redis.call('HSET', KEYS[1], 'fence', $fence, 'attempts', $attempts, 'state', $state, 'worker', $worker, 'claim', ARGV[3],
-	'since', $since, 'claimed', $claimed, 'beat', $beat)
+	'since', stamp, 'claimed', stamp, 'beat', stamp)
 if damaged then
 	redis.call('HSET', KEYS[1], 'damaged', '1')
 	redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -159,7 +161,7 @@ return answer()
 
 // beatScript: ARGV fence.
 var beatScript = redis.NewScript(luaClock + luaHeld + `
-redis.call('HSET', KEYS[1], 'beat', ms(now))
+redis.call('HSET', KEYS[1], 'beat', stamp)
 return {'ok', held[5] or ''}
 `)
 
@@ -168,8 +170,8 @@ var releaseScript = redis.NewScript(luaClock + luaHistory + `
 local again = redis.call('HMGET', KEYS[1], 'state', 'released')
 if again[1] == 'queued' and again[2] == ARGV[1] then return {'ok'} end
 ` + luaHeld + `
-history(ARGV[1], held[4], ms(now), held[3], ARGV[2], ARGV[3])
-redis.call('HSET', KEYS[1], 'state', 'queued', 'since', ms(now), 'class', ARGV[2], 'released', ARGV[1])
+history(ARGV[1], held[4], stamp, held[3], ARGV[2], ARGV[3])
+redis.call('HSET', KEYS[1], 'state', 'queued', 'since', stamp, 'class', ARGV[2], 'released', ARGV[1])
 redis.call('HDEL', KEYS[1], 'claim', 'beat')
 if ARGV[4] == '0' then redis.call('HINCRBY', KEYS[1], 'attempts', -1) end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
@@ -185,14 +187,14 @@ local h = redis.call('HMGET', KEYS[1], 'state', 'fence', 'worker', 'claimed', 'b
 if not h[1] then return {'missing'} end
 if h[1] ~= 'running' then return {'alive'} end
 if now - (tonumber(h[5] or '') or 0) < tonumber(ARGV[1]) then return {'alive'} end
-history(h[2], h[4], ms(now), h[3], 'lost', ARGV[4])
+history(h[2], h[4], stamp, h[3], 'lost', ARGV[4])
 redis.call('HINCRBY', KEYS[1], 'fence', 1)
 local lost = redis.call('HINCRBY', KEYS[1], 'lost', 1)
-redis.call('HSET', KEYS[1], 'class', 'lost', 'since', ms(now))
+redis.call('HSET', KEYS[1], 'class', 'lost', 'since', stamp)
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('PEXPIRE', KEYS[2], ARGV[4])
 if h[6] or lost >= tonumber(ARGV[2]) then
-	redis.call('HSET', KEYS[1], 'worker', ARGV[3], 'claim', ARGV[5], 'claimed', ms(now), 'beat', ms(now))
+	redis.call('HSET', KEYS[1], 'worker', ARGV[3], 'claim', ARGV[5], 'claimed', stamp, 'beat', stamp)
 	return {'claimed', entry()}
 end
 redis.call('HSET', KEYS[1], 'state', 'queued')
@@ -216,7 +218,7 @@ if ttl == 0 then ttl = tonumber(h[3] or '') or 0 end
 if ttl <= 0 then ttl = tonumber(ARGV[8]) end
 ttl = ms(ttl)
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ttl)
-redis.call('HSET', KEYS[1], 'state', ARGV[3], 'status', ARGV[4], 'finished', ms(now), 'ended', ARGV[1])
+redis.call('HSET', KEYS[1], 'state', ARGV[3], 'status', ARGV[4], 'finished', stamp, 'ended', ARGV[1])
 redis.call('HDEL', KEYS[1], 'claim', 'beat', 'creator', 'class', 'message')
 if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'class', ARGV[5], 'message', ARGV[6]) end
 redis.call('PEXPIRE', KEYS[1], ttl)
@@ -241,7 +243,7 @@ local ttl = tonumber(h[2] or '') or 0
 if ttl <= 0 then ttl = tonumber(ARGV[2]) end
 ttl = ms(ttl)
 redis.call('SET', KEYS[3], ARGV[3], 'PX', ttl)
-redis.call('HSET', KEYS[1], 'state', 'canceled', 'status', 'canceled', 'finished', ms(now))
+redis.call('HSET', KEYS[1], 'state', 'canceled', 'status', 'canceled', 'finished', stamp)
 redis.call('HDEL', KEYS[1], 'creator')
 for i = 1, 4 do redis.call('PEXPIRE', KEYS[i], ttl) end
 redis.call('PUBLISH', '%s', ARGV[1])

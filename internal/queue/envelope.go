@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/execra/tracefleet/internal/job"
@@ -65,13 +66,11 @@ func DecodeEnvelope(payload []byte) (Envelope, error) {
 	if len(payload) > maxEnvelopeBytes {
 		return e, fmt.Errorf("%w: %d bytes, at most %d", ErrCorrupt, len(payload), maxEnvelopeBytes)
 	}
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&e); err != nil {
-		return e, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	if len(bytes.TrimSpace(payload[dec.InputOffset():])) > 0 {
-		return e, fmt.Errorf("%w: more than one document", ErrCorrupt)
+	if !e.readPlain(string(payload)) {
+		var err error
+		if e, err = readEnvelope(payload); err != nil {
+			return e, err
+		}
 	}
 	switch {
 	case e.V != EnvelopeVersion:
@@ -80,6 +79,45 @@ func DecodeEnvelope(payload []byte) (Envelope, error) {
 		return e, fmt.Errorf("%w: id %.40q", ErrCorrupt, e.ID)
 	}
 	return e, nil
+}
+
+// readEnvelope reads a payload of any form.
+func readEnvelope(payload []byte) (e Envelope, err error) {
+	dec := json.NewDecoder(bytes.NewReader(payload))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&e); err != nil {
+		return e, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if len(bytes.TrimSpace(payload[dec.InputOffset():])) > 0 {
+		return e, fmt.Errorf("%w: more than one document", ErrCorrupt)
+	}
+	return e, nil
+}
+
+// plainEnvelope is what encode writes when no character needs an escape, which is of most jobs.
+var plainEnvelope = []string{`{"v":1,"id":"`, `","tenant":"`, `","name":"`, `","bytes":`, `,"sha256":"`, "\"}"}
+
+// readPlain reads a payload of that form, at a tenth of the cost of any JSON. It tells false for another one; then what e holds
+// means nothing.
+func (e *Envelope) readPlain(s string) bool {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return false
+	}
+	var values [5]string
+	for i, mark := range plainEnvelope {
+		value, rest, ok := strings.Cut(s, mark)
+		if !ok || strings.ContainsAny(value, `"\`) || i == 0 && value != "" {
+			return false
+		}
+		if i > 0 {
+			values[i-1] = value
+		}
+		s = rest
+	}
+	var err error
+	e.V, e.ID, e.Tenant, e.Name, e.SHA256 = EnvelopeVersion, values[0], values[1], values[2], values[4]
+	e.Bytes, err = strconv.ParseInt(values[3], 10, 64)
+	return err == nil && s == "" && strconv.FormatInt(e.Bytes, 10) == values[3]
 }
 
 // asciiJSON writes v as one line of JSON in ASCII: asynqmon shows anything else as

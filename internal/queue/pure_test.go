@@ -89,6 +89,34 @@ func FuzzDecodeEnvelope(f *testing.F) {
 	})
 }
 
+// What is read the short way is read the same the long way, and what encode writes can be read the short way.
+func FuzzPlainEnvelope(f *testing.F) {
+	for _, seed := range []Envelope{
+		{ID: "job-1", Tenant: "acme", Name: "a b", Bytes: 454, SHA256: strings.Repeat("a", 64)},
+		{ID: "job-1", Name: `a "b" \ é`, Bytes: -1},
+	} {
+		doc, err := seed.encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		var plain Envelope
+		if got := plain.readPlain(string(doc)); got != !strings.Contains(seed.Name, "é") {
+			f.Errorf("%s: read the short way: %v", doc, got)
+		}
+		f.Add(string(doc))
+	}
+	f.Add(`{"v":1,"id":"","tenant":"","name":"","bytes":007,"sha256":""}`)
+	f.Fuzz(func(t *testing.T, payload string) {
+		var plain Envelope
+		if !plain.readPlain(payload) {
+			return
+		}
+		if e, err := readEnvelope([]byte(payload)); err != nil || e != plain {
+			t.Errorf("%q: got %+v, want %+v, %v", payload, plain, e, err)
+		}
+	})
+}
+
 func FuzzReport(f *testing.F) {
 	f.Add("IndexError: list index out of range", int64(3))
 	f.Add("\xff\x00🙂", int64(-1))
