@@ -175,6 +175,28 @@ func TestDamagedEntryCanBeRejected(t *testing.T) {
 	})
 }
 
+// A client that has lost the answer to a claim sends the same script again. That says again that the entry was damaged.
+func TestRepeatedClaimTellsOfDamage(t *testing.T) {
+	onBoth(t, Config{}, func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		mustCreate(t, l, "a")
+		if err := rdb.HDel(ctx, entryKey("a"), "state").Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, sent := range []string{"first", "again"} {
+			got, err := claimScript.Run(ctx, rdb, jobKeys("a"), "w", DefaultOpenTTL.Milliseconds(), "nonce", maxInputBytes, "a").Slice()
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, rest := codeOf(got)
+			c, err := newClaim("a", entryOf(rest, 0))
+			if code != "claimed" || c.Fence != 1 || !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s: %s, fence %d, error %v; want claimed, 1, ErrCorrupt", sent, code, c.Fence, err)
+			}
+		}
+	})
+}
+
 func TestTooLargeResultIsRefused(t *testing.T) {
 	onBoth(t, Config{}, func(t *testing.T, l *Ledger, _ redis.UniversalClient) {
 		mustCreate(t, l, "a")

@@ -205,7 +205,7 @@ func lastAttempt(r record) (a Attempt, ok bool, err error) {
 	return a, true, p.err
 }
 
-// parseAttempt reads a line that pushHistory in scripts.go wrote.
+// parseAttempt reads a line that luaHistory wrote.
 func parseAttempt(line string) (Attempt, error) {
 	f := strings.Fields(line)
 	if len(f) != 5 {

@@ -91,7 +91,7 @@ func (n *news) send(ctx context.Context) {
 	for claimed := len(claims); len(ids) > 0; {
 		part := ids[:min(maxNews, len(ids))]
 		// What is lost here Overdue finds.
-		_ = newsScript.Run(ctx, n.rdb, []string{openKey, openOfKey}, append([]any{n.stale.Milliseconds(), claimed}, part...)...).Err()
+		_ = newsScript.Run(ctx, n.rdb, []string{openKey, openOfKey}, append([]any{n.stale.Milliseconds(), min(claimed, len(part))}, part...)...).Err()
 		ids, claimed = ids[len(part):], max(0, claimed-len(part))
 	}
 }

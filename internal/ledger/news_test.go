@@ -2,8 +2,11 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +43,61 @@ func TestEndedJobsLeaveEveryIndex(t *testing.T) {
 			return len(keys) == 0, fmt.Sprint("left: ", keys)
 		})
 	})
+}
+
+// Of more claims than go at once, each part says how many are in it.
+func TestManyClaimsAreToldInParts(t *testing.T) {
+	onBoth(t, Config{}, func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
+		ctx := t.Context()
+		const n = 2*maxNews + 7
+		var failed refusals
+		rdb.AddHook(&failed)
+		l.news.mu.Lock()
+		for i := range n {
+			id := fmt.Sprint("job-", i)
+			rdb.ZAdd(ctx, openKey, redis.Z{Score: 1e15, Member: id})
+			l.news.claims[id] = struct{}{}
+		}
+		l.news.mu.Unlock()
+		l.news.send(ctx)
+		if late := rdb.ZCount(ctx, openKey, "1e15", "+inf").Val(); late != 0 {
+			t.Errorf("%d of %d claims were not told of", late, n)
+		}
+		if got := failed.texts(); len(got) > 0 {
+			t.Errorf("scripts failed: %q", got)
+		}
+	})
+}
+
+// refusals collects the errors that Redis gives, but for that of a script it has not seen yet.
+type refusals struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (*refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (r *refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		var answer redis.Error
+		if errors.As(err, &answer) && err != redis.Nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.said = append(r.said, err.Error())
+		}
+		return err
+	}
+}
+
+func (r *refusals) texts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.said)
 }
 
 // A claim is looked at as soon as it can be stale, although its job was not to be looked at so soon.

@@ -135,7 +135,10 @@ if $state == 'dead' and $shelved == '1' and redis.call('EXISTS', KEYS[2]) == 1 t
 end
 if $state == 'finished' or $state == 'canceled' or $state == 'dead' then return {'terminal', $state} end
 if $state == 'running' then
-	if redis.call('HGET', KEYS[1], 'claim') == ARGV[3] then return answer() end
+	if redis.call('HGET', KEYS[1], 'claim') == ARGV[3] then
+		h = entry() -- which tells whether it was damaged
+		return answer()
+	end
 	return {'busy', $worker}
 end
 local function count(was)
