@@ -43,7 +43,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		corrupt:  counter("corrupt_total", "Entries, inputs and results that could not be understood."),
 		resultBytes: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "tracefleet", Subsystem: "ledger", Name: "result_bytes",
-			Help: "Compressed size of the stored results.", Buckets: prometheus.ExponentialBuckets(256, 4, 7),
+			Help: "Size of results as they are stored.", Buckets: prometheus.ExponentialBuckets(256, 4, 7),
 		}),
 	}
 	for _, reason := range []FullReason{FullQueue, FullTenant, FullMemory} {

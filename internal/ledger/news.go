@@ -66,7 +66,7 @@ func (n *news) sendLater(ctx context.Context) {
 
 // send sends what there is, also when ctx has ended, and returns when all that was told before has been sent.
 func (n *news) send(ctx context.Context) {
-	n.turn <- struct{}{} // for newsTimeout at most
+	n.turn <- struct{}{} // each of those before holds it for newsTimeout at most
 	defer func() { <-n.turn }()
 	n.mu.Lock()
 	claims, endings := map[string]struct{}(nil), n.endings
