@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
 
 	"github.com/execra/tracefleet/internal/job"
 )
@@ -248,7 +249,7 @@ func (l *Ledger) revived(ctx context.Context, id string, r record) {
 	e, _ := parseEntry(id, r)
 	// When this fails the claim is still kept alive by its holder; only the death of its worker would go unnoticed.
 	if _, err := l.admit(ctx, id, e.Queue, e.Tenant, Admission{MaxQueueJobs: -1, MaxTenantJobs: -1}); err != nil {
-		l.cfg.Log.Warn(err.Error())
+		l.cfg.Log.Warn("index a job that was revived", zap.String("job_id", id), zap.Error(err))
 	}
 	l.unburied(ctx, id)
 }
