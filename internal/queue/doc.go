@@ -12,7 +12,9 @@
 //     loss of Redis runs a finished job again: hook.go.
 //   - It asks again at once when a dequeue is answered with an error: hook.go.
 //   - It polls; an idle worker notices a job after 0.9 s: wake.go.
-//   - It gives a slot away while the handler still runs: slots in consumer.go.
+//   - It asks every queue, one after the other, and fetches one task at a time: scout.go and basket.go.
+//   - It stores a result with a command of its own: reports.go.
+//   - It gives a slot away while the handler still runs: slots.go.
 //   - It puts a task back at shutdown before its handler has ended: drain in consumer.go.
 //   - It archives a task at its last attempt whatever the error says: retry.go
 //     counts attempts itself and leaves asynq one more than it needs.
