@@ -183,7 +183,9 @@ static PyObject *on_line(PyObject *self, PyObject *const *arguments, size_t flag
     if (activation != NULL) {
         int node = r->passing ? late_line(r, thread, activation, place.code, hits) : -1;
         activation->line = line;
-        add(r, thread, activation, LINE, NULL, NULL);
+        if (!events_add_line(r, thread, activation, line)) {
+            add(r, thread, activation, LINE, NULL, NULL);
+        }
         activation->node = node;
         late_settle(r, facts);
         passed = node >= 0 && hits > r->pass_after && facts->flow->nodes[node].passed;

@@ -403,34 +403,78 @@ static void ring_add(Recorder *r, const Event *event) {
     ring_commit(ring, out.at);
 }
 
-/* Add the event of a line that was passed and at which nothing changed, in the
- * shortest way; false when it must be added as others are. */
-bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, int line) {
-    Ring *ring = &r->ring;
-    uint8_t **at = r->recording ? &r->event_at : &ring->at;
+/* Whether so many short heads can be written that say nothing but a line: where, NULL for not. */
+static uint8_t *bare_room(const Recorder *r, const Thread *thread, const Activation *activation, uint32_t count) {
+    const Ring *ring = &r->ring;
+    bool room = r->recording ? r->room > count && r->event_at < r->populated : ring->on && ring->until_check > count;
+    uint8_t *at = r->recording ? r->event_at : ring->at;
     const uint8_t *end = r->recording ? r->event_end : ring->end;
-    bool room = r->recording ? r->room > 1 && r->event_at < r->populated : ring->on && ring->until_check > 1;
-    if (!room || (size_t)(end - *at) < sizeof(ShortHead) || r->last.frame != activation->number || r->last.depth != (uint32_t)thread->depth ||
-        r->last.thread != thread->number || r->counters[C_STDOUT] != r->out[0] || r->counters[C_STDERR] != r->out[1]) {
+    bool same = r->last.frame == activation->number && r->last.depth == (uint32_t)thread->depth && r->last.thread == thread->number &&
+                r->counters[C_STDOUT] == r->out[0] && r->counters[C_STDERR] == r->out[1];
+    return room && same && (size_t)(end - at) >= count * sizeof(ShortHead) ? at : NULL;
+}
+
+/* Commit short heads. */
+static inline void bare_commit(Recorder *r, uint8_t *at, uint32_t count) {
+    r->event_count += count;
+    if (r->recording) {
+        r->room -= count;
+        r->quiet_line = 0;
+        r->event_at = at;
+        __atomic_store_n(r->area[AREA_EVENTS].committed, (uint64_t)(at - r->area[AREA_EVENTS].base), __ATOMIC_RELEASE);
+    } else {
+        r->ring.until_check -= count;
+        r->ring.since += count;
+        ring_commit(&r->ring, at);
+    }
+}
+
+static inline uint8_t *bare_write(uint8_t *at, uint32_t passed, unsigned has, int line) {
+    ShortHead *head = (ShortHead *)at;
+    head->kind = LINE | SHORT;
+    head->has = (uint8_t)has;
+    head->passed = (uint16_t)passed;
+    head->line = (uint32_t)line;
+    return at + sizeof(ShortHead);
+}
+
+/* Count lines that were passed and at which nothing changed, and add their events, in the
+ * shortest way; false when they must be added as others are. */
+bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, const PassedLine *lines, int count) {
+    uint8_t *at = bare_room(r, thread, activation, (uint32_t)count);
+    if (at == NULL) {
         return false;
     }
-    ShortHead *head = (ShortHead *)*at;
-    head->kind = LINE | SHORT;
-    head->has = r->recording ? HAS_LOOKED : 0;
-    head->passed = 0;
-    head->line = (uint32_t)line;
-    *at += sizeof(ShortHead);
-    activation->line = line;
-    r->event_count++;
-    if (r->recording) {
-        r->room--;
-        r->quiet_line = 0;
-        __atomic_store_n(r->area[AREA_EVENTS].committed, (uint64_t)(*at - r->area[AREA_EVENTS].base), __ATOMIC_RELEASE);
-    } else {
-        ring->until_check--;
-        ring->since++;
-        ring_commit(ring, *at);
+    unsigned has = r->recording ? HAS_LOOKED : 0;
+    for (int i = 0; i < count; i++) {
+        count_up(r, lines[i].counter);
+        if (lines[i].entry != 0) {
+            count_up(r, lines[i].entry);
+        }
+        at = bare_write(at, 0, has, lines[i].line);
     }
+    activation->line = lines[count - 1].line;
+    bare_commit(r, at, (uint32_t)count);
+    return true;
+}
+
+/* Add a LINE event in the shortest way, while no values are recorded; false when it must be added as others are. */
+bool events_add_line(Recorder *r, const Thread *thread, Activation *activation, int line) {
+    if (r->recording ? r->with_values : r->with_values && r->ring.since + 1 >= MOST_WITHOUT) {
+        return false;
+    }
+    uint8_t *at = r->recording || r->ring.credit <= r->ring.reserve ? bare_room(r, thread, activation, 1) : NULL;
+    if (at == NULL) {
+        return false;
+    }
+    if (r->recording) {
+        if (r->until_time <= 1 || (uint64_t)nanoseconds(CLOCK_MONOTONIC_COARSE) != r->coarse) {
+            return false; /* a look at the time is due */
+        }
+        r->until_time--;
+    }
+    at = bare_write(at, 0, r->recording ? HAS_LOOKED : 0, line);
+    bare_commit(r, at, 1);
     return true;
 }
 

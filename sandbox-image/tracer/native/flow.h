@@ -9,6 +9,7 @@ typedef struct Path {
     struct Path *next;
     int from;
     int count; /* of nodes in between; -1: there is no way */
+    PassedLine *lines;
     int32_t node[];
 } Path;
 
@@ -51,7 +52,7 @@ void flow_free(Flow *flow);
 /* passing.c */
 void passing_judge(const Facts *facts, Node *node, PyCodeObject *code, int unit, int argument);
 void passing_decide(Recorder *r, Facts *facts);
-const Path *passing_way(Flow *flow, int from, int to);
+const Path *passing_way(const Facts *facts, int from, int to);
 void passing_forget(Flow *flow);
 
 bool passing_is_calm(int operation, int now);
@@ -64,6 +65,7 @@ int late_line(Recorder *r, Thread *thread, Activation *activation, PyCodeObject 
 void late_reach(Recorder *r, Thread *thread, Activation *activation);
 Activation *late_catch(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame);
 void late_parent(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame);
+PassedLine passing_line(const Facts *facts, int number);
 uint64_t late_count(Recorder *r, const Facts *facts, uint32_t counter, int unit);
 void late_settle(Recorder *r, Facts *facts);
 void late_place(Activation *activation);

@@ -132,30 +132,55 @@ static void tell_line(Recorder *r, Thread *thread, Activation *activation, int n
     activation->node = number;
 }
 
-/* Record the lines of a way, and the one that it leads to if that has begun. */
-static void tell(Recorder *r, Thread *thread, Activation *activation, const Path *way, int last) {
+/* Record a line that was passed and at which nothing changed; false when that takes more. */
+static bool tell_bare(Recorder *r, Thread *thread, Activation *activation, int number) {
+    PassedLine line = passing_line(activation->facts, number);
+    if (!events_add_bare(r, thread, activation, &line, 1)) {
+        return false;
+    }
+    activation->node = number;
+    return true;
+}
+
+/* Record the lines of a way, and the one that it leads to if that has begun, while values are. */
+static void tell_all(Recorder *r, Thread *thread, Activation *activation, const Path *way, int last) {
     const Facts *facts = activation->facts;
     const Flow *flow = facts->flow;
-    int count = way->count + (last >= 0), told = 0;
+    int count = way->count + (last >= 0);
     uint64_t rest[2] = {0, 0};
     for (int i = 0; i < count; i++) {
         const Node *node = &flow->nodes[i < way->count ? way->node[i] : last];
         rest[0] |= node->stores[0];
         rest[1] |= node->stores[1];
     }
-    while (told < count) {
-        int number = told < way->count ? way->node[told] : last;
+    for (int i = 0; i < count; i++) {
+        int number = i < way->count ? way->node[i] : last;
         const Node *node = &flow->nodes[number], *before = &flow->nodes[activation->node];
-        bool changed = r->with_values && r->recording && (!before->calm || before->stores[0] != 0 || before->stores[1] != 0);
-        if (!changed && events_add_bare(r, thread, activation, node->line)) {
-            late_count(r, facts, facts->counters[node->line - facts->low_line], node->unit);
-            activation->node = number;
-        } else {
+        bool changed = !before->calm || before->stores[0] != 0 || before->stores[1] != 0;
+        if (changed || !tell_bare(r, thread, activation, number)) {
             tell_line(r, thread, activation, number, rest);
         }
         rest[0] &= ~node->stores[0]; /* no variable is stored to twice on a way */
         rest[1] &= ~node->stores[1];
-        told++;
+    }
+}
+
+/* The same; while no values are recorded in the shortest way. */
+static void tell(Recorder *r, Thread *thread, Activation *activation, const Path *way, int last) {
+    const uint64_t none[2] = {0, 0};
+    if (r->with_values && r->recording) {
+        tell_all(r, thread, activation, way, last);
+        return;
+    }
+    if (way->count == 0 || events_add_bare(r, thread, activation, way->lines, way->count)) {
+        activation->node = way->count > 0 ? way->node[way->count - 1] : activation->node;
+    } else {
+        for (int i = 0; i < way->count; i++) {
+            tell_line(r, thread, activation, way->node[i], none);
+        }
+    }
+    if (last >= 0 && !tell_bare(r, thread, activation, last)) {
+        tell_line(r, thread, activation, last, none);
     }
 }
 
@@ -233,7 +258,7 @@ int late_line(Recorder *r, Thread *thread, Activation *activation, PyCodeObject 
         return -1;
     }
     int node = flow->node_at[unit];
-    const Path *way = node >= 0 && from >= 0 ? passing_way(flow, from, node) : NULL;
+    const Path *way = node >= 0 && from >= 0 ? passing_way(facts, from, node) : NULL;
     if (node < 0 || (way != NULL && way->count < 0 && !flow->nodes[from].raises)) {
         break_off(r, facts);
         return -1;
@@ -246,9 +271,10 @@ int late_line(Recorder *r, Thread *thread, Activation *activation, PyCodeObject 
 
 /* An event of another kind has come: record what was passed before it. */
 void late_reach(Recorder *r, Thread *thread, Activation *activation) {
-    Flow *flow = activation->facts->flow;
+    Facts *facts = activation->facts;
+    Flow *flow = facts->flow;
     int unit = _PyInterpreterFrame_LASTI(activation->frame), from = activation->node;
-    if (flow == NULL || from < 0 || flow->broken || unit < 0 || unit >= activation->facts->units) {
+    if (flow == NULL || from < 0 || flow->broken || unit < 0 || unit >= facts->units) {
         return;
     }
     const int32_t *owner = flow->owner[unit];
@@ -256,7 +282,7 @@ void late_reach(Recorder *r, Thread *thread, Activation *activation) {
         return;
     }
     for (int i = 0; i < 2; i++) {
-        const Path *way = owner[i] >= 0 && flow->nodes[owner[i]].ever ? passing_way(flow, from, owner[i]) : NULL;
+        const Path *way = owner[i] >= 0 && flow->nodes[owner[i]].ever ? passing_way(facts, from, owner[i]) : NULL;
         if (way != NULL && way->count >= 0) {
             tell(r, thread, activation, way, owner[i]);
             return;

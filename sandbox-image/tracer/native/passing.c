@@ -232,13 +232,22 @@ static int by_hits(const void *a, const void *b) {
     return one->hits != other->hits ? (one->hits < other->hits ? 1 : -1) : one->node - other->node;
 }
 
+/* How many loop bodies begin at a unit. */
+static int entries_at(const Facts *facts, int unit) {
+    int entries = 0;
+    for (int i = 0; i < facts->probes; i++) {
+        entries += facts->probe[i].unit == unit && !facts->probe[i].arrival;
+    }
+    return entries;
+}
+
 /* Choose, the ones with most hits first. */
 static void choose(Recorder *r, Check *k, Candidate *candidates) {
     Flow *flow = k->flow;
     int count = 0;
     for (int i = 1; i < flow->count; i++) {
         Node *node = &flow->nodes[i];
-        if (!node->loud && !node->passed && node->safe && (node->calm || !flow->strict)) {
+        if (!node->loud && !node->passed && entries_at(k->facts, node->unit) <= 1 && node->safe && (node->calm || !flow->strict)) {
             candidates[count++] = (Candidate){hits_of(r, k->facts, node), i};
         }
     }
@@ -290,6 +299,7 @@ void passing_forget(Flow *flow) {
         while (flow->nodes[i].paths != NULL) {
             Path *path = flow->nodes[i].paths;
             flow->nodes[i].paths = path->next;
+            PyMem_RawFree(path->lines);
             PyMem_RawFree(path);
         }
     }
@@ -322,8 +332,22 @@ static bool search(const Flow *flow, int from, int to, bool ever, int32_t *back,
     return false;
 }
 
+/* Return what is counted when a node is passed. */
+PassedLine passing_line(const Facts *facts, int number) {
+    const Node *node = &facts->flow->nodes[number];
+    uint32_t counter = facts->counters[node->line - facts->low_line];
+    PassedLine line = {node->line, counter & ~PROBED, 0};
+    for (int i = 0; counter & PROBED && i < facts->probes; i++) {
+        if (facts->probe[i].unit == node->unit && !facts->probe[i].arrival) {
+            line.entry = facts->probe[i].counter;
+        }
+    }
+    return line;
+}
+
 /* Return the way from one node to another; NULL when there is no memory. */
-const Path *passing_way(Flow *flow, int from, int to) {
+const Path *passing_way(const Facts *facts, int from, int to) {
+    Flow *flow = facts->flow;
     for (const Path *path = flow->nodes[to].paths; path != NULL; path = path->next) {
         if (path->from == from) {
             return path;
@@ -339,12 +363,19 @@ const Path *passing_way(Flow *flow, int from, int to) {
     for (int at = to; found && (at = back[at]) != from;) {
         count++;
     }
-    Path *path = PyMem_RawMalloc(sizeof(Path) + (size_t)Py_MAX(count, 0) * sizeof(int32_t));
-    if (path != NULL) {
-        *path = (Path){flow->nodes[to].paths, from, count};
+    size_t room = (size_t)Py_MAX(count, 0);
+    Path *path = PyMem_RawMalloc(sizeof(Path) + room * sizeof(int32_t));
+    PassedLine *lines = PyMem_RawMalloc((room + 1) * sizeof(PassedLine));
+    if (path == NULL || lines == NULL) {
+        PyMem_RawFree(path);
+        PyMem_RawFree(lines);
+        path = NULL;
+    } else {
+        *path = (Path){.next = flow->nodes[to].paths, .from = from, .count = count, .lines = lines};
         for (int at = to, i = count; i > 0;) {
             at = back[at];
             path->node[--i] = at;
+            lines[i] = passing_line(facts, at);
         }
         flow->nodes[to].paths = path;
     }

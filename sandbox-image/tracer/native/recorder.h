@@ -394,7 +394,12 @@ typedef struct Event {
 } Event;
 void events_open(Recorder *r, uint64_t budget);
 void events_add(Recorder *r, const Event *event);
-bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, int line);
+typedef struct PassedLine {
+    int32_t line;
+    uint32_t counter, entry; /* entry: of a loop's body that begins there, 0 for none */
+} PassedLine;
+bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, const PassedLine *lines, int count);
+bool events_add_line(Recorder *r, const Thread *thread, Activation *activation, int line);
 void events_close(Recorder *r, int cause);
 uint64_t ticks(const Recorder *r);
 int64_t processor_ns(void);
