@@ -334,6 +334,9 @@ uint64_t shape_version(PyObject *value) {
     if (type == &PyDict_Type) {
         return ((PyDictObject *)value)->ma_values == NULL ? ((PyDictObject *)value)->ma_version_tag : 0;
     }
+    if (type == &PyGen_Type || type == &PyCoro_Type || type == &PyAsyncGen_Type) {
+        return (uintptr_t)type; /* shows nothing but that */
+    }
     if (PyType_FastSubclass(type, Py_TPFLAGS_TYPE_SUBCLASS)) {
         PyTypeObject *class = (PyTypeObject *)value;
         if (!(class->tp_flags & Py_TPFLAGS_HEAPTYPE) || class->tp_dict == NULL) {
