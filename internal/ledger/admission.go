@@ -32,6 +32,9 @@ type Admission struct {
 	MemoryMark float64
 }
 
+// unbounded is for jobs that have been let in before.
+func unbounded() Admission { return Admission{MaxQueueJobs: -1, MaxTenantJobs: -1} }
+
 func (a Admission) withDefaults() Admission {
 	setDefault(&a.MaxQueueJobs, DefaultMaxQueueJobs)
 	setDefault(&a.MaxTenantJobs, DefaultMaxTenantJobs)

@@ -220,7 +220,7 @@ func (l *Ledger) Requeue(ctx context.Context, id string) (Entry, error) {
 		return before, fmt.Errorf("requeue %s: %w: it is %s", id, ErrNotDead, before.State)
 	}
 	// The index of open jobs comes first, as in Create.
-	ahead, err := l.admit(ctx, id, before.Queue, before.Tenant, Admission{MaxQueueJobs: -1, MaxTenantJobs: -1})
+	ahead, err := l.admit(ctx, id, before.Queue, before.Tenant, unbounded())
 	if err != nil {
 		return Entry{}, fmt.Errorf("requeue %s: %w", id, err)
 	}
@@ -239,6 +239,10 @@ func (l *Ledger) Requeue(ctx context.Context, id string) (Entry, error) {
 		return Entry{}, fmt.Errorf("requeue %s: %w: it is %s", id, ErrNotDead, text(rest, 0))
 	}
 	l.cfg.Metrics.requeued.Inc()
+	// Once more: who buried it may have taken it out of the index in between.
+	if _, err := l.admit(ctx, id, before.Queue, before.Tenant, unbounded()); err != nil {
+		l.cfg.Log.Warn("index a job that was requeued", zap.String("job_id", id), zap.Error(err))
+	}
 	l.unburied(ctx, id)
 	return parseEntry(id, entryOf(rest, 0))
 }
@@ -248,7 +252,7 @@ func (l *Ledger) revived(ctx context.Context, id string, r record) {
 	l.cfg.Metrics.requeued.Inc()
 	e, _ := parseEntry(id, r)
 	// When this fails the claim is still kept alive by its holder; only the death of its worker would go unnoticed.
-	if _, err := l.admit(ctx, id, e.Queue, e.Tenant, Admission{MaxQueueJobs: -1, MaxTenantJobs: -1}); err != nil {
+	if _, err := l.admit(ctx, id, e.Queue, e.Tenant, unbounded()); err != nil {
 		l.cfg.Log.Warn("index a job that was revived", zap.String("job_id", id), zap.Error(err))
 	}
 	l.unburied(ctx, id)

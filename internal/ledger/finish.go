@@ -78,7 +78,7 @@ func (l *Ledger) end(ctx context.Context, op string, x ending) error {
 	case x.state != StateDead:
 		l.news.ended(ctx, x.id)
 	case l.indexDead(ctx, x.id) == nil:
-		l.unindex(ctx, x.id) // At once: it may be requeued.
+		l.unindexDead(ctx, x.id)
 	default:
 		// It stays in the index of open jobs, from where Overdue puts it into the dead letters.
 	}

@@ -203,3 +203,63 @@ func TestSmallDocumentsAreStoredAsTheyAre(t *testing.T) {
 		}
 	})
 }
+
+// A dead letter that is requeued while its worker still takes it out of the index of open jobs is found there afterwards.
+func TestRequeuedWhileItIsBuried(t *testing.T) {
+	for name, first := range map[string]bool{"before it is taken out": true, "after it was taken out": false} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, Config{}, func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
+				ctx := t.Context()
+				other := redistest.Client(t, rdb.(*redis.Client).Options().Addr)
+				once := sync.OnceFunc(func() {
+					if _, err := l.Requeue(ctx, "job"); err != nil {
+						t.Error(err)
+					}
+				})
+				other.AddHook(around{script: newsScript.Hash(), before: first, do: once})
+				worker := newLedger(t, other, Config{})
+				mustCreate(t, l, "job")
+				c := mustClaim(t, worker, "job")
+				worker.news.send(ctx) // Of the claim; now it is about the burial.
+				if err := worker.Bury(ctx, "job", c.Fence, "infra", "broken", testResult("job", job.StatusSystemError)); err != nil {
+					t.Fatal(err)
+				}
+				once()
+				if _, err := rdb.ZScore(ctx, openKey, "job").Result(); err != nil {
+					t.Errorf("the job is queued and not in the index: %v", err)
+				}
+				if n := rdb.HExists(ctx, openOfKey, "job").Val(); !n {
+					t.Error("the job is queued and not counted")
+				}
+			})
+		})
+	}
+}
+
+// around does something before or after a script is sent for the burial of a job.
+type around struct {
+	script string
+	before bool
+	do     func()
+}
+
+func (around) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (around) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a around) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		args := cmd.Args()
+		hit := len(args) == 8 && args[1] == a.script && fmt.Sprint(args[6]) == "0" // no claims, one ending
+		if hit && a.before {
+			a.do()
+		}
+		err := next(ctx, cmd)
+		if hit && !a.before && err == nil {
+			a.do()
+		}
+		return err
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
 )
 
 // firstLook is how long a submitter has, after it put the id into the index, to write the
@@ -21,6 +22,19 @@ func (l *Ledger) due(ctx context.Context, id string, delay time.Duration) error 
 func (l *Ledger) unindex(ctx context.Context, id string) {
 	l.news.ended(ctx, id)
 	l.news.send(ctx)
+}
+
+// unindexDead takes a dead letter out of the index of open jobs. Unlike others it may be open again by the time it is taken out:
+// requeued, or revived by its task. Then it goes back, because without the index nobody would miss it.
+func (l *Ledger) unindexDead(ctx context.Context, id string) {
+	l.unindex(ctx, id)
+	e, err := l.Get(ctx, id)
+	if err == nil && !e.State.Terminal() {
+		_, err = l.admit(ctx, id, e.Queue, e.Tenant, unbounded())
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		l.cfg.Log.Warn("see whether a dead letter is open again", zap.String("job_id", id), zap.Error(err))
+	}
 }
 
 // Open is a job that is not finished and was not looked at for a while.
@@ -94,7 +108,7 @@ func (l *Ledger) look(ctx context.Context, id string, cmd *redis.SliceCmd, now t
 		if err := l.index(ctx, e); err != nil {
 			return Open{}, false, reply("index", id, err)
 		}
-		l.unindex(ctx, id)
+		l.unindexDead(ctx, id)
 	case e.State.Terminal():
 		l.unindex(ctx, id)
 	case e.State == StateRunning:
