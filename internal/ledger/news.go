@@ -61,12 +61,22 @@ func (n *news) sendLater(ctx context.Context) {
 		return
 	}
 	n.due = true
+	ctx = context.WithoutCancel(ctx) // Also when whoever brings the news is gone by then.
 	time.AfterFunc(newsDelay, func() { n.send(ctx) })
 }
 
-// send sends what there is, also when ctx has ended, and returns when all that was told before has been sent.
+// send sends what there is, also when ctx has ended, and returns when all that was told before has been sent. While
+// somebody else sends, which takes newsTimeout at most, it waits no longer than ctx.
 func (n *news) send(ctx context.Context) {
-	n.turn <- struct{}{} // each of those before holds it for newsTimeout at most
+	select {
+	case n.turn <- struct{}{}:
+	default:
+		select {
+		case n.turn <- struct{}{}:
+		case <-ctx.Done():
+			return // What there is goes with the timer.
+		}
+	}
 	defer func() { <-n.turn }()
 	n.mu.Lock()
 	claims, endings := map[string]struct{}(nil), n.endings

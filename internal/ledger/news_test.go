@@ -263,3 +263,22 @@ func (a around) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return err
 	}
 }
+
+// Whoever asks the index does not wait for somebody else's news longer than its own deadline.
+func TestNewsDoNotOutlastADeadline(t *testing.T) {
+	onBoth(t, Config{}, func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
+		l.news.turn <- struct{}{} // as if Redis hung
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, _, err := l.Create(ctx, testJob("job")); !errors.Is(err, context.Canceled) {
+			t.Errorf("got error %v, want that the context is canceled", err)
+		}
+		l.news.ended(t.Context(), "gone")
+		<-l.news.turn
+		eventually(t, patience, func(context.Context) (bool, string) {
+			l.news.mu.Lock()
+			defer l.news.mu.Unlock()
+			return len(l.news.endings) == 0 && !l.news.due, "the news were not sent when it was their turn"
+		})
+	})
+}
