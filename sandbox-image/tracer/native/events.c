@@ -240,9 +240,9 @@ static bool time_is_up(Recorder *r, uint64_t now) {
     return left <= 0;
 }
 
-/* Have the pages of the next part of the area made at once: one by one, at the
- * first write to each, they would take several times as long. The first part is
- * small: most programs do not fill it, and would wait for the pages of a large one. */
+/* Have the pages of the next part of the area at once: one by one, at the first
+ * write to each, they would take several times as long. Asking for them to be
+ * read maps those that are there many at a time, and they can be written to as well. */
 static void populate(Recorder *r) {
     enum { FIRST = 16 << 10, PART = 256 << 10, PAGE = 4096 };
     uintptr_t from = (uintptr_t)r->event_at & ~(uintptr_t)(PAGE - 1);
@@ -250,7 +250,7 @@ static void populate(Recorder *r) {
     size_t size = Py_MIN(part, (size_t)(r->event_end - r->event_at));
     r->populated = r->event_at + size;
     if (r->room > 0 && size >= PAGE) {
-        (void)madvise((void *)from, size & ~(size_t)(PAGE - 1), MADV_POPULATE_WRITE); /* only saves time */
+        (void)madvise((void *)from, size & ~(size_t)(PAGE - 1), MADV_POPULATE_READ); /* only saves time */
     }
 }
 
