@@ -367,6 +367,7 @@ static int hear(const char *event, PyObject *arguments, void *nothing) {
     bool of_socket = event[0] == 's' && (event[1] == 'o' || event[1] == 'u');
     bool is_unraisable = strcmp(event, "sys.unraisablehook") == 0;
     if (!of_system && !of_socket && !is_unraisable) {
+        prying_hear(r, event, arguments);
         return 0;
     }
     PyThreadState *state = PyThreadState_GetUnchecked();

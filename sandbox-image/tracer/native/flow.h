@@ -72,6 +72,9 @@ void late_place(Activation *activation);
 void late_stop(Recorder *r);
 void late_end(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame);
 
+/* prying.c */
+void prying_hear(Recorder *r, const char *event, PyObject *arguments);
+
 static inline bool stores_have(const uint64_t *stores, int slot) {
     return slot < 128 && stores[slot >> 6] >> (slot & 63) & 1;
 }

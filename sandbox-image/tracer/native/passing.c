@@ -12,13 +12,13 @@
 enum { MOST_WORK = 4 << 20 };
 
 /* Whether an attribute, an item or a sequence is what the interpreter found there so often that it has an
- * instruction for it, which runs no other code. */
+ * instruction for it, which runs no other code. An item of a dict is left out: a defaultdict that comes later grows by being read. */
 static bool is_plain(int now) {
     switch (now) {
         case LOAD_ATTR_INSTANCE_VALUE: case LOAD_ATTR_SLOT: case LOAD_ATTR_WITH_HINT: case LOAD_ATTR_CLASS: case LOAD_ATTR_MODULE:
         case LOAD_ATTR_METHOD_LAZY_DICT: case LOAD_ATTR_METHOD_NO_DICT: case LOAD_ATTR_METHOD_WITH_VALUES:
         case LOAD_ATTR_NONDESCRIPTOR_NO_DICT: case LOAD_ATTR_NONDESCRIPTOR_WITH_VALUES:
-        case BINARY_SUBSCR_DICT: case BINARY_SUBSCR_LIST_INT: case BINARY_SUBSCR_STR_INT: case BINARY_SUBSCR_TUPLE_INT:
+        case BINARY_SUBSCR_LIST_INT: case BINARY_SUBSCR_STR_INT: case BINARY_SUBSCR_TUPLE_INT:
         case UNPACK_SEQUENCE_LIST: case UNPACK_SEQUENCE_TUPLE: case UNPACK_SEQUENCE_TWO_TUPLE:
             return true;
         default:
@@ -107,6 +107,7 @@ void passing_judge(const Facts *facts, Node *node, PyCodeObject *code, int unit,
 typedef struct Check {
     const Facts *facts;
     Flow *flow;
+    bool prying;
     int32_t *come, *inside; /* from which loud node, plus one */
     int32_t *stack;
     uint64_t (*stores)[2];  /* on the way to it, its own included */
@@ -119,7 +120,8 @@ typedef struct Check {
 /* Whether what a node stores would hide what the way to it changed. */
 static bool hides(const Check *k, int before, const Node *node) {
     for (int i = 0; i < 2; i++) {
-        if (node->stores[i] & (k->stores[before][i] | (k->heavy[before] ? k->facts->objects[i] : 0))) {
+        uint64_t others = k->prying ? ~(uint64_t)0 : k->facts->objects[i];
+        if (node->stores[i] & (k->stores[before][i] | (k->heavy[before] ? others : 0))) {
             return true;
         }
     }
@@ -278,7 +280,7 @@ void passing_decide(Recorder *r, Facts *facts) {
     size_t count = (size_t)flow->count;
     Candidate *candidates = PyMem_RawMalloc(count * sizeof *candidates);
     Check k = {
-        .facts = facts, .flow = flow, .come = PyMem_RawMalloc(count * sizeof(int32_t)),
+        .facts = facts, .flow = flow, .prying = r->prying, .come = PyMem_RawMalloc(count * sizeof(int32_t)),
         .inside = PyMem_RawMalloc(count * sizeof(int32_t)), .stack = PyMem_RawMalloc((count + 1) * sizeof(int32_t)),
         .stores = PyMem_RawMalloc(count * sizeof *k.stores), .heavy = PyMem_RawMalloc(count * sizeof(bool)),
         .pairs = PyMem_RawMalloc(((size_t)flow->shared + 1) * sizeof *k.pairs),

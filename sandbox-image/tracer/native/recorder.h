@@ -261,6 +261,7 @@ typedef struct Recorder {
     int64_t exact_ns;         /* processor time up to which every hit is counted */
     int64_t exact_until;
     bool passing;             /* lines may be passed, after so many hits */
+    bool prying;              /* the program has reached for frames: it can write variables of any */
     uint64_t pass_after;
 
     uint64_t room;            /* events that still fit the head */

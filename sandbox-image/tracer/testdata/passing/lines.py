@@ -366,7 +366,7 @@ def run(f, *arguments):
 for turn in range(6):
     for n in (0, 3, 2, 5, 1):
         for f in (plain, middle, caught, attributes, deletes, in_place, walrus, closures, comprehensions, loops, objects, mutated,
-                  generator, consumer, recursion, frames, swapped, in_handlers, with_block, one):
+                  generator, consumer, recursion, swapped, in_handlers, with_block, one):
             run(f, n)
         run(operators, Vector(n), n)
     for v in (0, [1, 2], {"k": 3}, "text", "t", None):
@@ -380,6 +380,8 @@ for turn in range(6):
     exec("def compiled(n):\n    a = n\n    b = a\n    if b > 1:\n        c = b\n    else:\n        c = 0\n    return c\n", again)
     run(again["compiled"], turn)
     if turn > 2:
-        run(traced, 3)
+        run(frames, 3)
         run(profiled, 3)
         run(monitored, 3)
+for turn in range(3):
+    run(traced, turn)

@@ -1,0 +1,88 @@
+/* Programs that reach for frames.
+ *
+ * Through a frame, as sys._getframe returns it, any code can change the variables of a
+ * function at any time. The interpreter tells its audit hooks when somebody gets hold of one. */
+#include "notes.h"
+
+#include "flow.h"
+
+/* Record what every thread has passed. */
+static void catch_all(Recorder *r) {
+    PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; state != NULL; state = PyThreadState_Next(state)) {
+        for (Thread *thread = r->threads; thread != NULL; thread = thread->next) {
+            if (thread->state == state && thread->id == state->id) {
+                late_catch(r, thread, state->current_frame);
+            }
+        }
+    }
+}
+
+/* The program reaches for frames. Through one, variables can be changed from
+ * everywhere; a function that traces can also let a frame go on at another line: then no more lines are passed. */
+static void pry(Recorder *r, bool jumping) {
+    if (!r->passing || (r->prying && !jumping)) {
+        return;
+    }
+    r->prying = true;
+    catch_all(r);
+    if (jumping) {
+        late_stop(r);
+        return;
+    }
+    for (uint32_t i = 0; i <= r->codes.mask; i++) {
+        Facts *facts = r->codes.table[i].code != NULL ? r->codes.table[i].facts : NULL;
+        if (facts != NULL && facts->flow != NULL) {
+            facts->flow->stale = true;
+            late_settle(r, facts);
+        }
+    }
+}
+
+/* Whether it is user code that something comes from, or library code which user code has called for it, as inspect.currentframe. */
+static bool is_near(Recorder *r, const PyThreadState *state) {
+    enum { MOST_NEAR = 2 };
+    int steps = 0;
+    for (_PyInterpreterFrame *frame = state->current_frame; frame != NULL && steps < MOST_NEAR; frame = frame->previous) {
+        if (frame->owner != FRAME_OWNED_BY_CSTACK && PyCode_Check(frame->f_executable)) {
+            if (codes_find(r, (PyCodeObject *)frame->f_executable) != NULL) {
+                return true;
+            }
+            steps++;
+        }
+    }
+    return false;
+}
+
+/* Whether an event tells that somebody gets hold of frames. Those that a
+ * function is called with follow from the events of setting it. */
+static bool is_prying(const char *event, PyObject *arguments) {
+    static const char *const ways[] = {
+        "sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.setprofile", "gc.get_objects", "gc.get_referrers", "gc.get_referents",
+    };
+    static const char *const attributes[] = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (strcmp(event, ways[i]) == 0) {
+            return true;
+        }
+    }
+    PyObject *name = strcmp(event, "object.__getattr__") == 0 && PyTuple_GET_SIZE(arguments) > 1 ? PyTuple_GET_ITEM(arguments, 1) : NULL;
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+        if (name != NULL && PyUnicode_CheckExact(name) && PyUnicode_EqualToUTF8(name, attributes[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Hear of frames that somebody gets hold of, but for the library's own purposes, as logging does with each call. */
+void prying_hear(Recorder *r, const char *event, PyObject *arguments) {
+    const PyThreadState *state = r->passing ? PyThreadState_GetUnchecked() : NULL;
+    if (state == NULL || state->interp != r->interpreter) {
+        return;
+    }
+    bool jumping = strcmp(event, "sys.settrace") == 0;
+    if (jumping || (is_prying(event, arguments) && is_near(r, state))) {
+        pry(r, jumping);
+    }
+}
