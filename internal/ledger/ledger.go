@@ -130,7 +130,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Ledger, error) {
 // Ledger's goroutine, and sends what is left to be sent. It is idempotent. The other methods go on working, also beside and after it.
 func (l *Ledger) Close() error {
 	l.hub.close()
-	l.news.send(l.hub.ctx)
+	l.news.send(context.WithoutCancel(l.hub.ctx)) // It has ended, and what is left shall go all the same.
 	return nil
 }
 
