@@ -24,6 +24,7 @@ typedef struct Node {
     bool loud;          /* its event must come */
     bool safe;          /* cannot wait, nor end the program */
     bool calm;          /* changes nothing but the variables above */
+    bool fetches;       /* takes items out of something */
     bool raises;        /* can go on in a handler without an event */
     bool noisy;         /* other code of the program has run in it */
     bool passed;        /* its event need not come */

@@ -97,6 +97,7 @@ void passing_judge(const Facts *facts, Node *node, PyCodeObject *code, int unit,
     node->calm &= calm;
     node->safe &= calm || is_safe(operation);
     node->raises |= operation == RERAISE;
+    node->fetches |= operation == FOR_ITER || operation == UNPACK_SEQUENCE || operation == BINARY_SUBSCR || operation == CONTAINS_OP;
     note_stores(node, operation, argument);
     if (operation == BINARY_OP && argument >= NB_INPLACE_ADD) {
         judge_in_place(facts, node, code, unit);
@@ -205,6 +206,9 @@ static void list_pairs(Check *k) {
 static void take_marks(const Facts *facts, Flow *flow) {
     for (int i = 0; i < flow->count; i++) {
         int slot = flow->nodes[i].condition;
+        bool fetching = facts->odd && flow->nodes[i].fetches;
+        flow->nodes[i].calm &= !fetching;
+        flow->nodes[i].aims &= !fetching;
         flow->nodes[i].calm &= slot < 0 || (slot < 128 && !stores_have(facts->objects, slot));
     }
     for (int unit = 0; facts->marks != NULL && unit < facts->units; unit++) {

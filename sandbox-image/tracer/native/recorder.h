@@ -117,6 +117,7 @@ typedef struct Facts {
     struct Flow *flow;        /* of a function whose lines run often */
     bool flow_failed;
     uint64_t objects[2];      /* variables, by place, that have held objects */
+    bool odd;                 /* a variable has held what changes, or changes others, by being read */
     uint64_t cells[2];        /* variables, by place, that other functions can change */
     int probes;               /* places where entries of loop bodies are counted */
     struct Probe *probe;

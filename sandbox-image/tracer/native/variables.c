@@ -28,6 +28,23 @@ static Said *said_room(Recorder *r, Activation *activation, int count) {
     return said;
 }
 
+/* Whether a value, or what it leads to, can change by being read without code that has events: an iterator, or a
+ * dict of another class such as defaultdict. */
+static bool is_odd(PyObject *value) {
+    const PyTypeObject *type = Py_TYPE(value);
+    return (type->tp_iternext != NULL && type != &PyGen_Type) || (PyDict_Check(value) && !PyDict_CheckExact(value));
+}
+
+/* Note that a function has to do with odd values. */
+static inline void note_odd(Facts *facts, PyObject *value) {
+    if (!facts->odd && is_odd(value)) {
+        facts->odd = true;
+        if (facts->flow != NULL) {
+            facts->flow->stale = true;
+        }
+    }
+}
+
 /* Note whether a variable holds an object. That one can which a passed line stores to changes what may be passed. */
 static inline void note_object(Facts *facts, Said *said, int slot, bool is_object) {
     uint64_t bit = (uint64_t)1 << (slot & 63);
@@ -64,6 +81,9 @@ static ALWAYS_INLINE bool local_write(Recorder *r, Out *out, Activation *activat
     if (said != NULL) {
         said->variables[slot].said = print;
         note_object(activation->facts, said, slot, is_object);
+        if (is_object) {
+            note_odd(activation->facts, value);
+        }
     }
     *objects |= is_object;
     byte_write(out, (unsigned)slot);

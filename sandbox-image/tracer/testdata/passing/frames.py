@@ -42,13 +42,32 @@ def read(container, key):
     b = a
     return b
 
+def loop(items, other):
+    total = 0
+    for item in items:
+        a = total
+        b = a
+        total = b
+    return total
+
+def unpack(pair, other):
+    a, b = pair
+    c = a
+    d = c
+    return d
+
 def grows(turns):
-    known, unknown = {0: 1}, collections.defaultdict(int)
+    unknown, loops, pairs = collections.defaultdict(int), [], []
     for i in range(turns):
-        read(known, 0)
+        read({0: 1}, 0)
+        read([1, 2], 0)
+        loop([i], [])
+        unpack((i, i), [])
     for i in range(3):
         read(unknown, i)
-    return len(unknown)
+    loop(map(loops.append, range(3)), loops)
+    unpack(map(pairs.append, range(2)), pairs)
+    return len(unknown), loops, pairs
 
 def plain(n):
     a = n
