@@ -242,7 +242,8 @@ static bool time_is_up(Recorder *r, uint64_t now) {
 
 /* Have the pages of the next part of the area at once: one by one, at the first
  * write to each, they would take several times as long. Asking for them to be
- * read maps those that are there many at a time, and they can be written to as well. */
+ * read maps those that are there many at a time, and they can be written to as well.
+ * The first part is small: most programs do not fill it, and would wait for the pages of a large one. */
 static void populate(Recorder *r) {
     enum { FIRST = 16 << 10, PART = 256 << 10, PAGE = 4096 };
     uintptr_t from = (uintptr_t)r->event_at & ~(uintptr_t)(PAGE - 1);
@@ -324,10 +325,13 @@ static void head_add(Recorder *r, const Event *event) {
     Out out = {r->event_at, r->event_end, false};
     const Activation *activation = event->activation;
     Look look = {0};
-    look_at(r, event, &look);
+    bool plain = !r->with_values && event->error == NULL && r->counters[C_STDOUT] == r->out[0] && r->counters[C_STDERR] == r->out[1];
+    if (r->with_values) {
+        look_at(r, event, &look);
+    }
     uint8_t *has = head_write(r, &out, event, time_of(r, now));
     if (has != NULL) {
-        *has = (uint8_t)(body_write(r, &out, event, &look) | HAS_LOOKED);
+        *has = (uint8_t)((plain ? 0 : body_write(r, &out, event, &look)) | HAS_LOOKED);
     }
     if (out.full) {
         events_close(r, BY_BYTES);
