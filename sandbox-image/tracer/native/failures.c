@@ -32,14 +32,9 @@ PyObject *call_python(PyObject *callable, PyObject *argument) {
 }
 
 /* Write the name of an exception's type as tracebacks print it. */
-static void full_name_write(Out *out, PyTypeObject *type) {
+static void type_name_make(Out *out, PyTypeObject *type) {
     uint8_t bytes[2 * (MAX_NAME * 4 + 8)];
     Out name = {bytes, bytes + sizeof bytes, false};
-    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
-        const char *text = type->tp_name;
-        bytes_write(out, text, strnlen(text, MAX_MESSAGE));
-        return;
-    }
     PyObject *module = NULL, *key, *item;
     Py_ssize_t at = 0;
     for (int i = 0; i < 64 && module == NULL && type->tp_dict != NULL && PyDict_Next(type->tp_dict, &at, &key, &item); i++) {
@@ -71,6 +66,36 @@ static void full_name_write(Out *out, PyTypeObject *type) {
         }
     }
     bytes_write(out, bytes, (size_t)(name.at - bytes));
+}
+
+/* The same, out of what was written before if the type has not changed since. */
+static void full_name_write(Recorder *r, Out *out, PyTypeObject *type) {
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_dict == NULL) {
+        bytes_write(out, type->tp_name, strnlen(type->tp_name, MAX_MESSAGE));
+        return;
+    }
+    const uint64_t version = ((PyDictObject *)type->tp_dict)->ma_version_tag;
+    PyObject *words = ((PyHeapTypeObject *)type)->ht_qualname;
+    TypeName *kept = &r->type_names[(uintptr_t)type >> 5 & (sizeof r->type_names / sizeof *r->type_names - 1)];
+    if (kept->type != type || kept->version != version || kept->words != words) {
+        Out text = {kept->text, kept->text + sizeof kept->text, false};
+        kept->type = NULL;
+        type_name_make(&text, type);
+        if (text.full) {
+            type_name_make(out, type);
+            return;
+        }
+        kept->type = type;
+        kept->version = version;
+        kept->words = words;
+        kept->size = (uint32_t)(text.at - kept->text);
+    }
+    if ((size_t)(out->end - out->at) < kept->size) {
+        out->full = true;
+        return;
+    }
+    memcpy(out->at, kept->text, kept->size);
+    out->at += kept->size;
 }
 
 /* Return the text of a plain value as its own type in C has it; NULL for any other value. */
@@ -149,7 +174,7 @@ static void message_write(Recorder *r, Out *out, PyObject *error, bool sparing) 
 /* Write type and message of an exception. To be sparing leaves some messages out
  * that take long. */
 void failure_tell(Recorder *r, Out *out, PyObject *error, bool sparing) {
-    full_name_write(out, Py_TYPE(error));
+    full_name_write(r, out, Py_TYPE(error));
     message_write(r, out, error, sparing);
 }
 

@@ -246,6 +246,15 @@ typedef struct Notes {
     uint32_t pendings, next_pending;
 } Notes;
 
+/* The name of a type as it was last written. */
+typedef struct TypeName {
+    const PyTypeObject *type; /* compared only, as its name */
+    const PyObject *words;
+    uint64_t version; /* of the type's dictionary */
+    uint32_t size;
+    uint8_t text[124];
+} TypeName;
+
 typedef struct Recorder {
     PyObject_HEAD
     Py_buffer memory;
@@ -294,6 +303,7 @@ typedef struct Recorder {
     Facts *last_facts;
     Ring ring;
     Notes notes;
+    TypeName type_names[8];
     const PyThreadState *main_state; /* these are compared only */
     const PyInterpreterState *interpreter;
 } Recorder;

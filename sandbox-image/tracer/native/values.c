@@ -249,10 +249,13 @@ void value_write(Recorder *r, Out *out, PyObject *value, PyTypeObject *type, Fou
             count_up(r, C_SHORTENED);
         }
     } else if (type == &PyFloat_Type) {
-        byte_write(out, TAG_FLOAT);
-        for (int i = 0; i < 8; i++) {
-            byte_write(out, ((const uint8_t *)&((PyFloatObject *)value)->ob_fval)[i]);
+        if (out->end - out->at < 9) {
+            out->full = true;
+            return;
         }
+        *out->at = TAG_FLOAT;
+        memcpy(out->at + 1, &((PyFloatObject *)value)->ob_fval, 8);
+        out->at += 9;
     } else if (value == Py_None) {
         byte_write(out, TAG_NULL);
     } else if (type == &PyBool_Type) {
