@@ -71,6 +71,22 @@ func TestBehaviour(t *testing.T) {
 				t.Errorf("got gaps %v, want one of unknown length for time", rec.Trace.Gaps)
 			}
 		}},
+		"time is up while lines are passed": {with(strings.Replace(countTo, "5000", "2_000_000", 1), func(p *program) { p.ExactMS = 10 }), func(t *testing.T, _ outcome, rec trace.Recording) {
+			for _, line := range []string{"4", "5"} {
+				if hits := rec.Summary.Lines["main.py"][line]; hits < 1000 || hits >= 2_000_000 {
+					t.Errorf("got %d hits of line %s, want from 1000 to 2,000,000", hits, line)
+				}
+			}
+			if rec.Summary.CountsExact || !rec.Complete {
+				t.Errorf("got exact %v, complete %v, want not exact, complete", rec.Summary.CountsExact, rec.Complete)
+			}
+		}},
+		"left where lines are passed": {script("import os\ndef work(n):\n    for i in range(n):\n        x = i\n        y = x\n        if y == 150:\n            os._exit(3)\n        z = y\nwork(200)\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			wantLines(t, rec, map[string]int64{"1": 1, "2": 1, "3": 151, "4": 151, "5": 151, "6": 151, "7": 1, "8": 150, "9": 1})
+			if last := rec.Trace.Events[len(rec.Trace.Events)-1]; last.Kind != trace.KindLine || last.Line != 7 {
+				t.Errorf("got %+v as the last event, want line 7", last)
+			}
+		}},
 		"many exceptions after time is up": {with("def f():\n    raise KeyError\nfor i in range(5000):\n    try:\n        f()\n    except KeyError:\n        pass\nf()\n", func(p *program) { p.ExactMS = 0 }),
 			func(t *testing.T, _ outcome, rec trace.Recording) {
 				if n := rec.Summary.ExceptionsCaught; n < 1000 || n > 2000 || rec.Exception == nil || rec.Exception.Line != 2 {
