@@ -68,7 +68,7 @@ bench: setup ## Measure a fleet beside bare Python, Docker and asynq; the last l
 	@go run ./deploy/bench -image $(IMAGE)
 
 .PHONY: bench-quick
-bench-quick: build ## The same with fewer repetitions, in under 50 s
+bench-quick: build ## The same with fewer repetitions, in about 50 s
 	@go run ./deploy/bench -quick -image $(IMAGE)
 
 .PHONY: attack
