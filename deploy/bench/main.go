@@ -44,7 +44,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	quick := flags.Bool("quick", false, "fewer repetitions: under 50 s in all")
+	quick := flags.Bool("quick", false, "fewer repetitions: about 50 s in all")
 	only := flags.String("only", "", "parts to measure, such as idle,full,queue,sizes,memory; all when left out")
 	image := flags.String("image", "tracefleet/sandbox:latest", "the sandbox image")
 	bin := flags.String("bin", "bin", "folder of worker and enqueuer")
