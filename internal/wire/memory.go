@@ -1,14 +1,17 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // The trace memory is a sealed memfd that the supervisor makes, the tracer
 // maps shared and writes, and the supervisor reads with pread. Every byte
 // committed survives any death of the program.
 //
 // It starts with a header page: the eight bytes of MemoryMagic, then one
-// little-endian uint64 per area that counts the bytes committed to the area. The
-// areas follow, each at a fixed offset. What the bytes of an area mean is
+// little-endian uint64 per area that counts the bytes committed to the area, then
+// the three of a Farewell. The areas follow, each at a fixed offset. What the bytes of an area mean is
 // between the tracer and package trace.
 const (
 	MemoryMagic      = "TFTRACE1"
@@ -72,4 +75,29 @@ func Committed(header []byte, areas [AreaCount]Area) (used [AreaCount]int64) {
 		used[i] = int64(min(n, uint64(areas[i].Capacity)))
 	}
 	return used
+}
+
+// Farewell is what an interpreter says that is about to end: everything is written out and recorded, and only the kernel's
+// work is left. The program can say it too, and then it ends as with os._exit.
+type Farewell struct {
+	// PID is the process that says so, as it is called in the sandbox: a copy of the interpreter may say it of itself.
+	PID int
+	// ExitCode is the status it ends with, from 0 to 255.
+	ExitCode int
+	// PeakBytes is the most memory that it says it had. It is never negative.
+	PeakBytes int64
+}
+
+// ReadFarewell reads the farewell from a header page; false when there is none, or none that makes sense.
+func ReadFarewell(header []byte) (Farewell, bool) {
+	const at = len(MemoryMagic) + 8*AreaCount
+	if len(header) < at+24 || string(header[:len(MemoryMagic)]) != MemoryMagic {
+		return Farewell{}, false
+	}
+	status := binary.LittleEndian.Uint64(header[at:]) // one more than the exit code
+	if status < 1 || status > 256 {
+		return Farewell{}, false
+	}
+	pid, peak := binary.LittleEndian.Uint64(header[at+8:]), binary.LittleEndian.Uint64(header[at+16:])
+	return Farewell{PID: int(min(pid, math.MaxInt32)), ExitCode: int(status - 1), PeakBytes: int64(min(peak, math.MaxInt64))}, true
 }

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,6 +61,42 @@ func TestCommitted(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tt.want, wire.Committed(tt.header, areas)); diff != "" {
 				t.Errorf("Committed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadFarewell(t *testing.T) {
+	t.Parallel()
+	header := func(magic string, words ...uint64) []byte {
+		page := make([]byte, wire.MemoryHeaderSize)
+		copy(page, magic)
+		for i, n := range words {
+			binary.LittleEndian.PutUint64(page[8+8*wire.AreaCount+8*i:], n)
+		}
+		return page
+	}
+	tests := map[string]struct {
+		header []byte
+		want   wire.Farewell
+		ok     bool
+	}{
+		"untouched":      {header(wire.MemoryMagic), wire.Farewell{}, false},
+		"wrong magic":    {header("TFTRACE2", 1, 7, 4096), wire.Farewell{}, false},
+		"short page":     {header(wire.MemoryMagic, 1, 7, 4096)[:79], wire.Farewell{}, false},
+		"empty":          {nil, wire.Farewell{}, false},
+		"status 0":       {header(wire.MemoryMagic, 1, 7, 4096), wire.Farewell{PID: 7, PeakBytes: 4096}, true},
+		"status 255":     {header(wire.MemoryMagic, 256, 7, 0), wire.Farewell{PID: 7, ExitCode: 255}, true},
+		"no such status": {header(wire.MemoryMagic, 257, 7, 0), wire.Farewell{}, false},
+		"absurd":         {header(wire.MemoryMagic, 3, 1<<63, ^uint64(0)), wire.Farewell{PID: math.MaxInt32, ExitCode: 2, PeakBytes: math.MaxInt64}, true},
+		"all ones":       {bytes.Repeat([]byte{0xff}, wire.MemoryHeaderSize), wire.Farewell{}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := wire.ReadFarewell(tt.header)
+			if diff := cmp.Diff(tt.want, got); diff != "" || ok != tt.ok {
+				t.Errorf("got %v, want %v; farewell (-want +got):\n%s", ok, tt.ok, diff)
 			}
 		})
 	}

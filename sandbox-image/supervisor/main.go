@@ -86,7 +86,7 @@ func supervise(in io.Reader, out *frameWriter) error {
 		return err
 	}
 	s := session{python: python, reaper: r, out: out, stdout: stdout, stderr: stderr,
-		meter: newMeter(cg, r), killAll: killEverything, hangup: hangup}
+		meter: newMeter(cg, r), killAll: killEverything, stopAll: stopEverything, hangup: hangup}
 	return s.run(info)
 }
 

@@ -46,6 +46,17 @@ func (m *traceMemory) size(traceBytes int64) (int64, error) {
 	return size, nil
 }
 
+// farewell returns what the interpreter has said in leaving, if it has. A memory that cannot be read holds none:
+// then the end itself is waited for.
+func (m *traceMemory) farewell() (wire.Farewell, bool) {
+	var header [wire.MemoryHeaderSize]byte
+	n, err := unix.Pread(m.fd, header[:], 0)
+	if err != nil {
+		return wire.Farewell{}, false
+	}
+	return wire.ReadFarewell(header[:n])
+}
+
 // send sends the committed bytes of every area as TRACE frames.
 func (m *traceMemory) send(out *frameWriter) error {
 	buf := make([]byte, wire.MaxChunk)

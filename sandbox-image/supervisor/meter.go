@@ -26,6 +26,8 @@ type meter struct {
 	peakBefore  int64
 	ownThreads  int64
 	mostTasks   int64
+	mostMemory  int64         // resident, of one process
+	cpuParted   time.Duration // when the program left; zero when it was waited for
 }
 
 func newMeter(cg *cgroup, r *reaper) *meter { return &meter{cg: cg, reaper: r} }
@@ -46,9 +48,9 @@ func (m *meter) look() time.Duration { return max(0, m.scan()-m.cpuBefore) }
 func (m *meter) scan() time.Duration {
 	cpu, tasks := m.cgroupCPU(), m.cg.tasks()
 	if cpu == unknown || tasks == unknown {
-		live := liveUse("/proc") // once for both: in some sandboxes it takes long
+		used, live := m.survey() // once for both: in some sandboxes it takes long
 		if cpu == unknown {
-			cpu = m.reaper.reapedCPU() + live.cpu
+			cpu = used
 		}
 		if tasks == unknown {
 			tasks = m.ownThreads + live.tasks
@@ -56,6 +58,30 @@ func (m *meter) scan() time.Duration {
 	}
 	m.mostTasks = max(m.mostTasks, tasks-m.ownThreads)
 	return cpu
+}
+
+// survey returns the processor time of all processes but PID 1, dead and living, and what the living take.
+func (m *meter) survey() (time.Duration, use) {
+	for tries := 0; ; tries++ {
+		reaped := m.reaper.reapedCPU()
+		live := liveUse("/proc")
+		live.cpu = max(live.cpu, processCPU(m.reaper.pid)) // the files count in hundredths of a second
+		m.mostMemory = max(m.mostMemory, live.memory)
+		// Whoever died meanwhile may have been counted twice, or not at all.
+		if m.reaper.reapedCPU() == reaped || tries == 1 {
+			return reaped + live.cpu, live
+		}
+	}
+}
+
+// part notes what the living have used, for when they are not waited for: where the
+// cgroup does not tell, nobody could afterwards. The peak is what the interpreter said of its own memory. It stands in
+// for the kernel's word, which comes with the end only, and nothing less than what was seen is believed.
+func (m *meter) part(peak int64) {
+	if m.cgroupCPU() == unknown || m.cg.peakMemory() == unknown {
+		m.cpuParted, _ = m.survey()
+		m.mostMemory = max(m.mostMemory, peak)
+	}
 }
 
 // cgroupCPU is the cgroup's processor time without the supervisor's, or unknown.
@@ -67,18 +93,18 @@ func (m *meter) cgroupCPU() time.Duration {
 	return max(0, total-ownCPU())
 }
 
-// fill writes what was counted into end. All processes are gone.
+// fill writes what was counted into end. All processes are gone, or parted with.
 func (m *meter) fill(end *wire.EndInfo) {
 	cpu := m.cgroupCPU()
 	if cpu == unknown {
-		cpu = m.reaper.reapedCPU()
+		cpu = max(m.cpuParted, m.reaper.reapedCPU())
 	}
 	end.CPUMS = max(0, cpu-m.cpuBefore).Milliseconds()
 	end.OOMKills = since(m.oomBefore, m.cg.oomKills())
 	end.ForksRefused = since(m.forksBefore, m.cg.forksRefused())
 	end.MaxMemoryBytes = m.cg.peakMemory()
 	if end.MaxMemoryBytes == unknown {
-		end.MaxMemoryBytes = m.reaper.reapedPeak()
+		end.MaxMemoryBytes = max(m.mostMemory, m.reaper.reapedPeak())
 	}
 	end.MaxProcesses = m.mostTasks
 	// The peak also knows the container's own start, so it counts only when
@@ -107,16 +133,19 @@ func ownCPU() time.Duration {
 
 // use is what processes take.
 type use struct {
-	cpu   time.Duration // each with that of the children it has waited for
-	tasks int64         // threads
+	cpu    time.Duration // each with that of the children it has waited for
+	tasks  int64         // threads
+	memory int64         // resident bytes of the largest
 }
 
 // liveUse adds up what all living processes below proc but PID 1 take.
 func liveUse(proc string) (total use) {
-	const threads = 17
+	const threads, resident = 17, 21
+	page := int64(os.Getpagesize())
 	eachStat(proc, func(fields [][]byte) {
 		total.cpu += statCPU(fields)
 		total.tasks += max(1, number(fields[threads]))
+		total.memory = max(total.memory, number(fields[resident])*page)
 	})
 	return total
 }
@@ -145,7 +174,7 @@ func eachStat(proc string, use func(fields [][]byte)) {
 // statFields returns the fields from the state on; nil when they are not
 // complete. The command may hold spaces and brackets, so they count from its end.
 func statFields(stat []byte) [][]byte {
-	const least = 20 // far enough for all that is read here
+	const least = 22 // far enough for all that is read here
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < least {
 		return nil
@@ -161,6 +190,16 @@ func statCPU(fields [][]byte) time.Duration {
 		ticks += max(0, number(f))
 	}
 	return time.Duration(ticks) * tick
+}
+
+// processCPU is the processor time of one process, living or not yet reaped, without its children; zero when there is none.
+func processCPU(pid int) time.Duration {
+	const schedClock = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid)<<3|schedClock, &t); err != nil { // as clock_getcpuclockid(3) makes it
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 // countFolder counts the entries of a folder.

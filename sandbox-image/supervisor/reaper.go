@@ -13,7 +13,13 @@ import (
 type ending struct {
 	status unix.WaitStatus
 	at     time.Time
+	// left is true when the interpreter has only said that it ends, and peak what it said of its memory.
+	left bool
+	peak int64
 }
+
+// exitStatus is the wait status of a process that exited with code.
+func exitStatus(code int) unix.WaitStatus { return unix.WaitStatus(code << 8) }
 
 // reaper waits for every process of the sandbox. It blocks in wait4 instead of
 // listening to SIGCHLD, which the program can send in floods.
@@ -63,6 +69,12 @@ func (r *reaper) reapedPeak() int64 { return r.rss.Load() }
 // PID 1 may call it.
 func killEverything() {
 	_ = unix.Kill(-1, unix.SIGKILL) // fails only when nobody is left
+}
+
+// stopEverything stops every process of the pid namespace but this one: none runs on until it is killed. Only
+// PID 1 may call it.
+func stopEverything() {
+	_ = unix.Kill(-1, unix.SIGSTOP) // fails only when nobody is left
 }
 
 // clear kills everything until no process is left, at most for killTimeout.

@@ -22,11 +22,12 @@ type session struct {
 	stderr  *relay
 	meter   *meter
 	killAll func()
+	stopAll func()
 	// hangup is closed when the worker wants the job no more, or is dead.
 	hangup <-chan struct{}
 }
 
-// run hands the job to the interpreter and returns when END is out.
+// run hands the job to the interpreter and returns when END is out. What is left then dies with PID 1.
 func (s *session) run(info wire.JobInfo) error {
 	line, err := s.prepare(jobFolder, info)
 	if err != nil {
@@ -49,8 +50,7 @@ func (s *session) run(info wire.JobInfo) error {
 
 	killed, end := s.watch(info, start, past)
 	s.out.hold()
-	s.reaper.clear(s.killAll)
-	s.drain()
+	s.clear(end)
 	if killed == wire.KilledNot && end.status.Exited() && !s.python.started() {
 		return fmt.Errorf("the tracer did not start the program: %s: %s", describe(end.status), s.stderr.last())
 	}
@@ -59,6 +59,19 @@ func (s *session) run(info wire.JobInfo) error {
 		return err
 	}
 	return s.out.sendJSON(wire.End, report)
+}
+
+// clear ends what is left. A program that has left is only stopped and not waited for: its streams have ended, so nobody
+// can add to them, and what it may have written to the trace memory since it could have written before. The kernel takes
+// as long to take its address space to pieces as a small program runs, and begins when the report is out.
+func (s *session) clear(end ending) {
+	if end.left {
+		s.stopAll()
+		s.meter.part(end.peak)
+		return
+	}
+	s.reaper.clear(s.killAll)
+	s.drain()
 }
 
 // prepare puts the job's files below folder, makes the trace memory, and returns
@@ -74,7 +87,7 @@ func (s *session) prepare(folder string, info wire.JobInfo) ([]byte, error) {
 	return controlLine(info, s.python.memory.areas[:], size)
 }
 
-// report says what was seen. All processes are gone and both streams have ended.
+// report says what was seen. All processes are gone or stopped, and both streams have ended.
 func (s *session) report(killed string, start time.Time, end ending) wire.EndInfo {
 	report := wire.EndInfo{
 		Exited: end.status.Exited(), Killed: killed, WallMS: end.at.Sub(start).Milliseconds(),
@@ -104,7 +117,7 @@ func inputSize(info wire.JobInfo) int {
 	return n
 }
 
-// watch waits for the end of the interpreter and kills everything when a limit
+// watch waits until the interpreter has ended or said that it does, and kills everything when a limit
 // is passed. It returns the first reason to kill and the ending.
 func (s *session) watch(info wire.JobInfo, start time.Time, past <-chan string) (killed string, end ending) {
 	wall := time.NewTimer(time.Until(start.Add(time.Duration(info.WallMS) * time.Millisecond)))
@@ -123,10 +136,20 @@ func (s *session) watch(info wire.JobInfo, start time.Time, past <-chan string) 
 	}
 	limit := time.Duration(info.CPUMS) * time.Millisecond
 	hangup := s.hangup
+	closed := s.stdout.done
 	for {
 		select {
 		case end = <-s.reaper.main:
 			return killed, end
+		case <-closed:
+			if closed == s.stdout.done {
+				closed = s.stderr.done
+				continue
+			}
+			closed = nil
+			if end, left := s.farewell(info.MemoryBytes); left && killed == "" {
+				return killed, end
+			}
 		case <-wall.C:
 			kill(wire.KilledWall)
 		case name := <-past:
@@ -147,6 +170,14 @@ func (s *session) watch(info wire.JobInfo, start time.Time, past <-chan string) 
 			return killed, ending{status: unix.WaitStatus(unix.SIGKILL), at: time.Now()}
 		}
 	}
+}
+
+// farewell returns the ending that the interpreter announced, with no more memory than it had. It counts only when both
+// streams have ended, which they do right after it: a process that holds them may have more to say, and is waited for.
+func (s *session) farewell(memory int64) (ending, bool) {
+	said, ok := s.python.memory.farewell()
+	ok = ok && said.PID == s.python.pid
+	return ending{status: exitStatus(said.ExitCode), at: time.Now(), left: true, peak: min(said.PeakBytes, memory)}, ok
 }
 
 const (

@@ -61,12 +61,17 @@ lock.acquire(); print("main")`,
 	for name, source := range programs {
 		list[name] = script(source)
 	}
+	// Those whose interpreter tells the supervisor not to wait for it.
+	leave := []string{"nothing left", "no line end", "bytes", "an exit handler", "a fork"}
 	outcomes := run(t, list)
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if diff := sameEnding(outcomes[name]); diff != "" {
 				t.Errorf("tracing changed the program (-plain +traced):\n%s", diff)
+			}
+			if got, want := outcomes[name].Traced.Farewell, slices.Contains(leave, name); got != want {
+				t.Errorf("farewell: got %v, want %v", got, want)
 			}
 		})
 	}

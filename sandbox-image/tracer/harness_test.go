@@ -59,6 +59,8 @@ type ending struct {
 	Returncode int    `json:"returncode"`
 	Stdout     []byte `json:"stdout"`
 	Stderr     []byte `json:"stderr"`
+	// Farewell is whether a traced interpreter said that it ends with status 0.
+	Farewell bool `json:"farewell"`
 }
 
 // outcome is what became of a program.

@@ -1,6 +1,9 @@
 /* The trace memory: areas, records of definitions, counters. */
 #include "recorder.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 enum { HEADER_BYTES = 4096, MAGIC_BYTES = 8, JSON_FORMAT = 1 };
 
 /* Find the areas in the mapping. False when they do not fit: the order is the
@@ -51,4 +54,16 @@ uint32_t memory_counters(Recorder *r, uint32_t count) {
     r->next_counter = first + count;
     __atomic_store_n(r->area[AREA_COUNTERS].committed, (uint64_t)r->next_counter * 8, __ATOMIC_RELEASE);
     return first;
+}
+
+/* Tell the supervisor that this process is about to end with this status, and how much memory it had at its
+ * peak. Nothing may be written, recorded or started after this: the supervisor does not wait for the end. */
+void memory_leave(Recorder *r, unsigned status) {
+    uint64_t *words = (uint64_t *)((uint8_t *)r->memory.buf + MAGIC_BYTES) + AREAS;
+    struct rusage own = {0}, children = {0};
+    getrusage(RUSAGE_SELF, &own);
+    getrusage(RUSAGE_CHILDREN, &children);
+    words[1] = (uint64_t)getpid();
+    words[2] = (uint64_t)Py_MAX(own.ru_maxrss, children.ru_maxrss) * 1024;
+    __atomic_store_n(&words[0], 1 + (uint64_t)(status & 0xff), __ATOMIC_RELEASE);
 }

@@ -1,7 +1,9 @@
 /* The module _recorder: the type Recorder, and the callbacks that it hands out. */
 #include "values.h"
 
+#include <poll.h>
 #include <stddef.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* The code watcher gets no context, and a process has one recorder: this is the
@@ -278,6 +280,25 @@ static PyObject *module_hush(PyObject *module, PyObject *function) {
     return result;
 }
 
+/* End the process with status 0, and have the supervisor answer before it is gone: it takes what memory_leave
+ * says for the end when both streams have ended, so they end here and not with the address space. To take that to
+ * pieces would keep a processor from the answer, so the process waits a moment to be killed, unless it has
+ * children, who may hold the streams. */
+static void leave(void) {
+    enum { MOMENT_MS = 20 };
+    siginfo_t child;
+    fflush(NULL);
+    if (watching != NULL) {
+        memory_leave(watching, 0);
+    }
+    close(STDOUT_FILENO);
+    close(STDERR_FILENO);
+    if (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) < 0) {
+        poll(NULL, 0, MOMENT_MS);
+    }
+    _exit(0);
+}
+
 /* depart(function): call a function of the tracer's own as hush does, at the interpreter's end. When it
  * returns True, and no audit hook of the program waits for what follows, the process ends here. */
 static PyObject *module_depart(PyObject *module, PyObject *function) {
@@ -286,8 +307,7 @@ static PyObject *module_depart(PyObject *module, PyObject *function) {
     PyObject *hooks = audit_hush(state);
     PyObject *result = PyObject_CallNoArgs(function);
     if (result == Py_True && hooks == NULL) {
-        fflush(NULL);
-        _exit(0);
+        leave();
     }
     audit_unhush(state, hooks);
     return result;

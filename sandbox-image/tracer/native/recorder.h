@@ -312,6 +312,7 @@ typedef struct Recorder {
 bool memory_open(Recorder *r, const uint64_t *offsets, const uint64_t *capacities, int count);
 bool memory_define(Recorder *r, const char *text, size_t size);
 uint32_t memory_counters(Recorder *r, uint32_t count);
+void memory_leave(Recorder *r, unsigned status);
 
 /* Counters are read by another process; each is one aligned word. */
 static inline uint64_t count_up(Recorder *r, uint32_t counter) {

@@ -6,7 +6,7 @@ Each JOB is a JSON file ``{"files":{path:text},"entrypoint","args","stdin","mode
 "events","trace_bytes","exact_ms","seconds","plain","unbuffered","environment","pass_after","seed"}``; all but ``files``
 have defaults, and with ``seed`` the program is a generated one. For a JOB
 ``name.json`` the outcome is written to ``OUT/name.json``: ``{"plain":{"returncode","stdout","stderr"},
-"traced":{…,"ready"},"areas":[base64 of the committed bytes, for each area]}``. Byte strings are base64.
+"traced":{…,"ready","farewell"},"areas":[base64 of the committed bytes, for each area]}``. Byte strings are base64.
 """
 
 from __future__ import annotations
@@ -132,7 +132,11 @@ def run_traced(job: dict[str, Any], with_events: bool = True) -> dict[str, Any]:
         committed.append(used)
         dumped.append(encode(os.pread(memory, used, area["offset"])) if with_events or index > 0 else "")
     os.close(memory)
-    return {**outcome, "ready": json.loads(ready), "started": started, "areas": dumped, "committed": committed}
+    told = [int.from_bytes(header[at : at + 8], "little") for at in (56, 64, 72)]
+    return {
+        **outcome, "ready": json.loads(ready), "started": started, "areas": dumped, "committed": committed,
+        "farewell": told[0] == 1 and told[1] == process.pid and told[2] > 0,
+    }
 
 
 def main() -> None:
