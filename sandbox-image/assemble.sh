@@ -37,7 +37,7 @@ printf 'root:x:0:\njob:x:64000:\n' >"$out/etc/group"
 ldconfig -r "$out"
 
 # Absolute names in the compiled files are those of the image.
-"$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "$out" "$out/usr/lib/$version" "$out/usr/lib/python3" || true
+"$python" -m compileall -q -f --invalidation-mode unchecked-hash -s "$out" -p / "$out/usr/lib/$version" "$out/usr/lib/python3" || true
 
 # The places that a sandbox mounts its own memory over. Some runtimes take the
 # mode from the image's folder.

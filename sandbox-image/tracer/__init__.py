@@ -26,11 +26,20 @@ The parts, from the outside in:
 """
 
 import builtins
+import marshal
 import os
 import sys
+from _thread import _is_main_interpreter as is_main_interpreter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
 
 FAILED = 70
 """Exit status when the tracer itself cannot start; the program has not run then."""
+
+HEADER, LARGEST = 16, 1 << 16
+"""Bytes before the code in a compiled file, and more of them than any of the tracer's has."""
 
 MODULES = (
     "memory", "raw", "failure", "attachment", "recorder", "control", "process", "departure", "session",
@@ -47,9 +56,7 @@ def start():
     """
     loaded = set(sys.modules) - {__name__}
     try:
-        import _interpreters
-
-        if _interpreters.get_current()[0] == 0:
+        if is_main_interpreter():
             import gc
 
             collections = gc.get_count()[1]
@@ -93,12 +100,22 @@ def _load():
     # type: () -> None
     """Load the tracer's modules with a private copy of the builtins, which the program cannot change."""
     private = dict(vars(builtins))
-    loader_of = type(globals()["__loader__"])
+    # The modules want annotations to be texts. What they import for it they do not use, and it is in a file.
+    future = sys.modules["__future__"] = type(sys)("__future__")
+    vars(future)["annotations"] = None
     for name in MODULES:
         full = f"{__name__}.{name}"
-        loader = loader_of(full, f"{__path__[0]}/{name}.py")
         module = type(sys)(full)
         vars(module).update(__builtins__=private, __package__=__name__)
         sys.modules[full] = module
-        exec(loader.get_code(full), vars(module))
+        exec(_code(name), vars(module))
         setattr(sys.modules[__name__], name, module)
+
+
+def _code(name):
+    # type: (str) -> CodeType
+    """Return the code of a module from its compiled file, which the image has for certain: a loader would look at the source first."""
+    file = os.open(f"{__path__[0]}/__pycache__/{name}.{sys.implementation.cache_tag}.pyc", os.O_RDONLY | os.O_CLOEXEC)
+    compiled = os.read(file, LARGEST)
+    os.close(file)
+    return marshal.loads(memoryview(compiled)[HEADER:])

@@ -19,7 +19,8 @@ ORDER_FD = 5
 MAX_ORDER_BYTES = 8 << 20
 PASS_AFTER = 64
 """Hits after which a line's event need not come where the next one tells; negative: it always comes. Tests order others."""
-CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 12
+"""Of the order at once: as a rule all of it, and not so much that memory for it would have to be got from the kernel."""
 
 
 class OrderError(ValueError):

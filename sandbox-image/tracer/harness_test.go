@@ -80,6 +80,12 @@ func (o outcome) recording(p program) trace.Recording {
 // run runs programs in one throw-away container without network.
 func run(t *testing.T, programs map[string]program) map[string]outcome {
 	t.Helper()
+	return runWith(t, nil, programs)
+}
+
+// runWith does it with further options for the container.
+func runWith(t *testing.T, options []string, programs map[string]program) map[string]outcome {
+	t.Helper()
 	here, err := filepath.Abs("tests")
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +96,8 @@ func run(t *testing.T, programs map[string]program) map[string]outcome {
 		"run", "--rm", "--label", "tracefleet.test=tracer", "--network", "none", "--memory", containerSize, "--pids-limit", "100",
 		"--tmpfs", "/job:mode=1777,size=32m", "--tmpfs", "/tmp:mode=1777,size=32m", "--entrypoint", "/usr/bin/python3",
 		"-v", here + ":/tests:ro", "-v", jobs + ":/jobs:ro", "-v", out + ":/out",
-		image, "/tests/drive.py", "/out",
 	}
+	args = append(append(args, options...), image, "/tests/drive.py", "/out")
 	for name, p := range programs {
 		data, err := json.Marshal(p)
 		if err != nil {

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from _frozen_importlib_external import PathFinder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from .control import Order
 
 DEFAULT_ENTRYPOINT = "main.py"
@@ -25,6 +29,31 @@ def is_replacement() -> bool:
 def replace(order: Order) -> None:
     """Start the interpreter over for the order's entrypoint. Returns only by raising ``OSError``."""
     os.execv(sys.executable, ["python3", "-X", f"{OPTION}={AGAIN}", "--", order.entrypoint, *order.args])
+
+
+def look_ahead() -> None:
+    """Do now what ``site`` does last, when the job is there: look in vain for the modules that customize an interpreter.
+
+    What the search leaves in the importers' caches it leaves now. Where there is such a module, ``site`` loads it as ever.
+    """
+    site = vars(sys.modules["site"])
+    steps = ["execsitecustomize", "execusercustomize"] if site["ENABLE_USER_SITE"] else ["execsitecustomize"]
+    if not any(PathFinder.find_spec(step.removeprefix("exec")) for step in steps):
+        places = [path for path in sys.path if path != TRACER_PATH]
+        for step in steps:
+            site[step] = _passed(site, step, places)
+
+
+def _passed(site: dict[str, Any], step: str, places: list[str]) -> Callable[[], None]:
+    """Return what stands for a step of ``site`` once, while there are no more places to look in."""
+    original = site[step]
+
+    def passed() -> None:
+        site[step] = original
+        if sys.path != places:
+            original()
+
+    return passed
 
 
 def set_limits(order: Order) -> None:

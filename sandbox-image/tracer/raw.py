@@ -8,13 +8,17 @@ methods of the builtin type they are or inherit from. Names are used only when t
 
 from __future__ import annotations
 
+import sys
 from itertools import islice
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
     from typing import Any
+else:  # the module types would have to be read from a file
+    FunctionType, ModuleType = type(lambda: None), type(sys)
+    GetSetDescriptorType, MemberDescriptorType = type(FunctionType.__code__), type(FunctionType.__globals__)
 
 IMMUTABLE_TYPE = 1 << 8
 """Type flag that only types written in C can have."""

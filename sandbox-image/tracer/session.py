@@ -15,6 +15,8 @@ from .recorder import Recorder, user_code
 
 def begin() -> None:
     """Report ready, take the order, and arrange everything for the program. Blocks in between."""
+    process.look_ahead()
+    _recorder.measure()
     if process.is_replacement():
         order = control.read_order(control.ORDER_FD)
         os.close(control.ORDER_FD)

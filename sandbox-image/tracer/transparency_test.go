@@ -2,6 +2,8 @@ package tracer_test
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -18,6 +20,10 @@ print(sorted(sys.modules), sys.path, sys.flags, sys.argv, sys.orig_argv, sys._xo
 print(sys.executable, sys.prefix, sys.dont_write_bytecode, sorted(sys.path_importer_cache), sys.meta_path, sys.path_hooks)
 print(sys.excepthook is sys.__excepthook__, sys.displayhook is sys.__displayhook__, sys.unraisablehook is sys.__unraisablehook__)
 print(sys.gettrace(), sys.getprofile(), sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits())`,
+		"site": `
+import site
+print(sorted(vars(site)), site.execsitecustomize, site.execusercustomize)
+print(site.execsitecustomize.__code__.co_filename, site.execusercustomize.__globals__ is vars(site))`,
 		"streams": `
 import sys
 for stream in (sys.stdin, sys.stdout, sys.stderr):
@@ -258,4 +264,24 @@ func nested(what string, times int) string {
 		text = append(text, what...)
 	}
 	return string(text)
+}
+
+// TestCustomizedSite adds modules to the image that customize every interpreter: they do so with the tracer as well.
+func TestCustomizedSite(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"sitecustomize", "usercustomize"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), name+".py")
+			if err := os.WriteFile(file, []byte("import builtins\nbuiltins.customized = __name__\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got := runWith(t, []string{"-v", file + ":/usr/lib/python3/dist-packages/" + name + ".py:ro"}, map[string]program{
+				"program": script("import sys\nprint(customized, customized in sys.modules)"),
+			})["program"]
+			if want := name + " True\n"; string(got.Plain.Stdout) != want || string(got.Traced.Stdout) != want {
+				t.Errorf("got %q plainly, %q traced, stderr %q, want %q", got.Plain.Stdout, got.Traced.Stdout, got.Traced.Stderr, want)
+			}
+		})
+	}
 }

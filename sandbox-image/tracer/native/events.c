@@ -57,27 +57,34 @@ uint64_t ticks(const Recorder *r) {
     return count_ticks(r->has_ticks);
 }
 
-/* What a tick is. It does not change once the library is loaded. */
+/* What a tick is. It does not change once it is measured, before there is a job that would wait for it. */
 static struct {
     uint64_t per_second, scale; /* as in Recorder */
+    uint64_t first;             /* ticks and nanoseconds when the library was loaded */
+    int64_t start;
     bool steady;
 } tick;
 
-/* Find out how long a tick takes: half a millisecond suffices for a microsecond in some ten. It is
- * done when the library is loaded, before there is a job that would wait for it. */
-__attribute__((constructor)) static void measure_ticks(void) {
+__attribute__((constructor)) static void note_ticks(void) {
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0;
     tick.steady = __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1 << 8;
 #endif
-    int64_t start = nanoseconds(CLOCK_MONOTONIC), now;
-    uint64_t first = count_ticks(tick.steady);
+    tick.start = nanoseconds(CLOCK_MONOTONIC);
+    tick.first = count_ticks(tick.steady);
+}
+
+/* Find out how long a tick takes, by what has passed since the library was loaded: half a millisecond at the least,
+ * which suffices for a microsecond in some ten. As a rule other things have taken as long. */
+void events_measure(void) {
+    int64_t now, passed_ns;
     do {
         now = nanoseconds(CLOCK_MONOTONIC);
-    } while (now - start < 500000);
-    uint64_t passed = count_ticks(tick.steady) - first;
-    tick.per_second = (uint64_t)((double)passed * 1e9 / (double)(now - start));
-    tick.scale = (uint64_t)((double)(now - start) / 1000.0 / (double)(passed > 0 ? passed : 1) * 4294967296.0);
+        passed_ns = now - tick.start;
+    } while (passed_ns < 500000);
+    uint64_t passed = count_ticks(tick.steady) - tick.first;
+    tick.per_second = (uint64_t)((double)passed * 1e9 / (double)passed_ns);
+    tick.scale = (uint64_t)((double)passed_ns / 1000.0 / (double)(passed > 0 ? passed : 1) * 4294967296.0);
 }
 
 /* Start a segment of the ring, with the number of its first event. */

@@ -405,6 +405,7 @@ typedef struct Event {
     const uint64_t *rest;     /* variables that were stored to later */
     bool late;                /* of a line that was passed */
 } Event;
+void events_measure(void);
 void events_open(Recorder *r, uint64_t budget);
 void events_add(Recorder *r, const Event *event);
 typedef struct PassedLine {
