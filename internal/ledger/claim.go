@@ -136,6 +136,7 @@ func (l *Ledger) Reclaim(ctx context.Context, id string) (State, error) {
 		return StateRunning, nil
 	case "queued":
 		l.cfg.Metrics.lost.Inc()
+		l.announce(ctx, id)
 		return StateQueued, nil
 	}
 	l.cfg.Metrics.lost.Inc()

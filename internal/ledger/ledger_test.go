@@ -558,3 +558,22 @@ func TestConfigReportsEveryFault(t *testing.T) {
 		}
 	}
 }
+
+// Who watches a job hears that it was taken from a dead worker; nobody has to look for it.
+func TestReclaimIsTold(t *testing.T) {
+	onBoth(t, fast(), func(t *testing.T, l *Ledger, rdb redis.UniversalClient) {
+		mustCreate(t, l, "a")
+		mustClaim(t, l, "a")
+		sub := rdb.Subscribe(t.Context(), stateChannel)
+		defer func() { _ = sub.Close() }()
+		if _, err := sub.Receive(t.Context()); err != nil { // the subscription is there
+			t.Fatal(err)
+		}
+		reclaim(t, l, "a", StateQueued)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if m, err := sub.ReceiveMessage(ctx); err != nil || m.Payload != "a" {
+			t.Errorf("got message %v, error %v, want news of the job", m, err)
+		}
+	})
+}
