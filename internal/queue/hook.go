@@ -78,6 +78,9 @@ func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			h.metrics.rescued.Inc()
 			ctx, cancel := detach.Context(ctx, rescueTimeout)
 			defer cancel()
+			if isComplete(cmd) {
+				return h.reports.send(ctx, cmd, next)
+			}
 			return next(ctx, cmd)
 		case isComplete(cmd):
 			return h.reports.send(ctx, cmd, next)

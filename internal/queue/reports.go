@@ -44,8 +44,8 @@ func (r *reports) take(id string) []byte {
 	return doc
 }
 
-// send sends an acknowledgement, and before it the report of the task, as asynq itself would store it. A report that does
-// not get there is missed by nobody but who looks at asynqmon: the result is in the ledger.
+// send sends an acknowledgement, and before it the report of the task, as asynq itself would store it. When Redis cannot be
+// reached the report is kept for asynq's next try.
 func (r *reports) send(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 	key, id := completed(cmd)
 	doc := r.take(id)
@@ -56,6 +56,7 @@ func (r *reports) send(ctx context.Context, cmd redis.Cmder, next redis.ProcessH
 		pipe.HSet(ctx, key, "result", doc)
 		_ = pipe.Process(ctx, cmd) // it is only put into the pipeline
 	}); err != nil {
+		r.put(id, doc)
 		return err
 	}
 	return cmd.Err()

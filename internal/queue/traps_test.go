@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,7 +38,7 @@ func TestOutageAtTheEndOfATask(t *testing.T) {
 				proxy.Cut()
 				close(cut)
 			}
-			return Report{Status: job.StatusOK}, nil
+			return Report{Status: job.StatusOK, Headline: "it ended well"}, nil
 		})
 		<-cut
 		// Long enough for the client to give up on its own retries, shorter than asynq's first repetition.
@@ -53,6 +54,9 @@ func TestOutageAtTheEndOfATask(t *testing.T) {
 		awaitState(t, server.Client(), "a", "completed", patience)
 		if n := len(runs.all()); n != 1 {
 			t.Errorf("the handler ran %d times", n)
+		}
+		if got := infoOf(t, server.Client(), "a").Result; !strings.Contains(string(got), "it ended well") {
+			t.Errorf("asynqmon shows %q of the task, want its report", got)
 		}
 	})
 	t.Run("control", func(t *testing.T) {
