@@ -52,6 +52,9 @@ func (c *traceCmd) Run(s *session) error {
 		return err
 	}
 	defer fleet.close()
+	if j, err = c.within(fleet.maxima, j); err != nil {
+		return err
+	}
 	if c.Format == formatText && !s.Quiet {
 		s.notice("%s\n\n", job.SandboxNotice)
 	}
@@ -123,6 +126,16 @@ func (c *submitCmd) Run(s *session) error {
 		return err
 	}
 	defer fleet.close()
+	for i, j := range jobs {
+		if c.Job != "" {
+			err = refused(j.Validate(fleet.maxima))
+		} else {
+			jobs[i], err = c.within(fleet.maxima, j)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for _, j := range jobs {
 		id, _, err := fleet.desk.Submit(s.ctx, j)
 		if err != nil {

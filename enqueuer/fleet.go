@@ -13,6 +13,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/roster"
 )
 
 // reachTimeout bounds the first round trip to Redis.
@@ -24,6 +25,8 @@ type fleet struct {
 	desk  *intake.Desk
 	// ledger is asked for inputs; everything else goes through the desk.
 	ledger *ledger.Ledger
+	// maxima are the largest limits that every live worker takes.
+	maxima job.Limits
 }
 
 // connect opens the fleet's Redis and makes sure that it answers. bounds are for commands that submit.
@@ -55,6 +58,10 @@ func (f *fleet) open(ctx context.Context, config ledger.Config) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reachTimeout, fmt.Errorf("no answer within %s", reachTimeout))
 	defer cancel()
 	if err := f.redis.Ping(ctx).Err(); err != nil {
+		return &unreachableError{err: err}
+	}
+	var err error
+	if f.maxima, err = roster.Maxima(ctx, f.redis); err != nil {
 		return &unreachableError{err: err}
 	}
 	producer, err := queue.NewProducer(f.redis, queue.Config{})

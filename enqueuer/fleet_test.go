@@ -9,11 +9,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 
 	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
+	"github.com/execra/tracefleet/internal/queue"
 	"github.com/execra/tracefleet/internal/redistest"
+	"github.com/execra/tracefleet/internal/roster"
 	"github.com/execra/tracefleet/internal/trace"
 )
 
@@ -352,5 +355,40 @@ func TestDoctor(t *testing.T) {
 	refused := command(t.Context(), nil, "", "doctor", "--redis", evicting.URL())
 	if refused.code != cli.CodeFailed || !strings.Contains(refused.stdout, "noeviction") {
 		t.Errorf("evicting Redis: got %+v, want code 1 and the remedy", refused)
+	}
+}
+
+// What workers of the fleet would reject is refused, and limits that nobody names are within what they take.
+func TestLimitsOfTheWorkers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	rdb, err := queue.OpenRedis(queue.RedisOptions{URL: b.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rdb.Close() }()
+	member, err := roster.Join(t.Context(), rdb, "fleet", "w", zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Leave(context.WithoutCancel(t.Context()))
+	lowered := job.MaxLimits()
+	lowered.WallMS = 5_000
+	if err := member.Offer(lowered); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(patience)
+	for got := b.command(t.Context(), "", "submit", "-", "--wall", "6s"); got.code != cli.CodeRefused; got = b.command(t.Context(), "", "submit", "-", "--wall", "6s") {
+		if time.Now().After(deadline) {
+			t.Fatalf("over the maximum: code %d, stderr %q", got.code, got.stderr)
+		}
+	}
+	got := b.command(t.Context(), `{"code":"","limits":{"wall_ms":6000}}`, "submit", "--job", "-")
+	if got.code != cli.CodeRefused || !strings.Contains(got.stderr, "limits.wall_ms") {
+		t.Errorf("a Job document over the maximum: code %d, stderr %q", got.code, got.stderr)
+	}
+	j, err := b.ledger.Input(t.Context(), b.submit(t))
+	if err != nil || j.Limits.WallMS != 5_000 {
+		t.Errorf("without a flag: wall_ms %d, error %v, want the workers' maximum", j.Limits.WallMS, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 func (f *jobFlags) job(p program, stdin string, queue job.Queue) (job.Job, error) {
 	j := job.Job{
 		Entrypoint: p.entrypoint, Files: p.files, Stdin: stdin, Args: f.args(),
-		Limits: f.limits(),
+		Limits: f.limits(job.MaxLimits()),
 		Trace:  job.TraceOptions{Mode: job.TraceMode(f.Mode), Values: f.Values, Include: f.includes()},
 		Queue:  queue, Tenant: f.Tenant, ID: f.ID, Name: p.name, Labels: f.Label,
 	}
@@ -57,9 +57,15 @@ func (f *jobFlags) args() []string {
 	return args
 }
 
-// limits are the default limits with what the flags say.
-func (f *limitFlags) limits() job.Limits {
-	l := job.DefaultLimits()
+// within brings the limits that no flag names down to what the fleet takes, and refuses a job that asks for more.
+func (f *limitFlags) within(maxima job.Limits, j job.Job) (job.Job, error) {
+	j.Limits = f.limits(maxima)
+	return j, refused(j.Validate(maxima))
+}
+
+// limits are the default limits, as far as the fleet takes them, with what the flags say.
+func (f *limitFlags) limits(maxima job.Limits) job.Limits {
+	l := job.DefaultLimits().Clamp(maxima)
 	setMillis(&l.WallMS, f.Wall)
 	setMillis(&l.CPUMS, f.CPU)
 	set(&l.MemoryBytes, f.Memory)

@@ -23,6 +23,7 @@ import (
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/ops"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/roster"
 	sessions "github.com/execra/tracefleet/internal/session"
 	"github.com/execra/tracefleet/internal/webhook"
 )
@@ -150,12 +151,14 @@ func (c *serveCmd) parts(s *session, f *fleet, watched redis.UniversalClient, to
 	if err != nil {
 		return p, err
 	}
+	workers := roster.NewFollower(f.redis, log)
+	p.beside = append(p.beside, workers.Run)
 	guard := access.NewGuard(tokens, sessions.New(f.redis))
 	if tokens != nil {
 		p.beside = append(p.beside, func(ctx context.Context) error { return guard.Follow(ctx, c.Tokens, log) })
 	}
 	cfg := api.Config{
-		Guard: guard, Desk: f.desk, Book: f.ledger, Dead: f.ledger, Office: deadletter.New(f.ledger, producer), Batches: f.ledger,
+		Guard: guard, Desk: f.desk, Book: f.ledger, Dead: f.ledger, Office: deadletter.New(f.ledger, producer), Batches: f.ledger, Maxima: workers.Maxima,
 		Monitor: asynqmon, Pages: pages, Checks: p.checks,
 		MaxWaiters: c.MaxWaiters, RatePerSecond: c.Rate, Burst: c.Burst, Secure: c.TLSCert != "" || strings.HasPrefix(c.PublicURL, "https://"),
 		Version: buildinfo.Get().Version, Registerer: p.metrics, Log: log,

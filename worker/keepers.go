@@ -16,6 +16,10 @@ import (
 // keepers are the parts that look after what stands in Redis. Every worker runs them; for those that change
 // something a lock lets one work.
 func (s *session) keepers(p parts, book *ledger.Ledger, producer *queue.Producer) ([]part, error) {
+	reconciler, err := reconcile.New(p.redis.client, book, producer, reconcile.Config{Metrics: reconcile.NewMetrics(p.metrics), Log: p.log})
+	if err != nil {
+		return nil, err
+	}
 	sweeper, err := reconcile.NewSweeper(p.redis.client, book, producer, queue.NewAuditor(producer), reconcile.SweepConfig{
 		Metrics: reconcile.NewSweepMetrics(p.metrics), Log: p.log,
 	})
@@ -26,7 +30,7 @@ func (s *session) keepers(p parts, book *ledger.Ledger, producer *queue.Producer
 	if err != nil {
 		return nil, err
 	}
-	return []part{sweeper.Run, counter.Run}, nil
+	return []part{reconciler.Run, sweeper.Run, counter.Run}, nil
 }
 
 // keys reads the keys that encrypt what stands in Redis; none without a file.
@@ -57,7 +61,7 @@ func (s *session) fitBudget(maxima job.Limits, hostBytes int64, log *zap.Logger)
 	if maxima.MemoryBytes <= int64(s.Budget) {
 		return maxima, nil
 	}
-	log.Warn("jobs with a larger memory limit than this worker's budget will be rejected by it; raise --budget, or lower --max-memory everywhere",
+	log.Warn("jobs of the whole fleet may ask for no more memory than the budget of this worker; raise --budget if they shall",
 		zap.String("budget", job.FormatBytes(int64(s.Budget))), zap.String("largest", job.FormatBytes(maxima.MemoryBytes)))
 	maxima.MemoryBytes = int64(s.Budget)
 	if err := maxima.Validate(job.MaxLimits()); err != nil {

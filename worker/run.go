@@ -17,7 +17,7 @@ import (
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/ops"
 	"github.com/execra/tracefleet/internal/queue"
-	"github.com/execra/tracefleet/internal/reconcile"
+	"github.com/execra/tracefleet/internal/roster"
 	"github.com/execra/tracefleet/internal/runner"
 	"github.com/execra/tracefleet/internal/sandbox/budget"
 	"github.com/execra/tracefleet/internal/sandbox/canary"
@@ -49,11 +49,11 @@ func (*runCmd) Run(s *session) (err error) {
 	if err := server.check(s.ctx, log); err != nil {
 		return err
 	}
-	held := newHeldName(server.client, s.Fleet, s.workerName(), log)
-	if err := held.take(s.ctx); err != nil {
+	member, err := roster.Join(s.ctx, server.client, s.Fleet, s.workerName(), log)
+	if err != nil {
 		return err
 	}
-	defer held.drop(s.ctx)
+	defer member.Leave(s.ctx)
 	metrics := ops.NewRegistry()
 	engine, err := s.openEngine(docker.NewMetrics(metrics), log)
 	if err != nil {
@@ -66,13 +66,13 @@ func (*runCmd) Run(s *session) (err error) {
 	if maxima, err = s.fitBudget(maxima, engine.Facts().MemoryBytes, log); err != nil {
 		return err
 	}
-	return s.work(parts{redis: server, name: held, engine: engine, maxima: maxima, metrics: metrics, log: log})
+	return s.work(parts{redis: server, member: member, engine: engine, maxima: maxima, metrics: metrics, log: log})
 }
 
 // parts are what the work is done with.
 type parts struct {
 	redis   *redisServer
-	name    *heldName
+	member  *roster.Member
 	engine  *docker.Engine
 	maxima  job.Limits
 	metrics *prometheus.Registry
@@ -102,17 +102,7 @@ func (s *session) work(p parts) error {
 	if err != nil {
 		return err
 	}
-	sandboxes, err := pool.New(p.engine, pool.Config{Concurrency: s.concurrency(), Warm: s.warm()}, pool.NewMetrics(p.metrics), p.log)
-	if err != nil {
-		return err
-	}
-	launcher, err := budget.New(sandboxes, budget.Config{
-		Bytes: int64(s.Budget), Quarantined: p.engine.Quarantined, Metrics: budget.NewMetrics(p.metrics),
-	})
-	if err != nil {
-		return err
-	}
-	guard, err := s.guard(launcher, p)
+	stock, guard, err := s.sandboxes(p)
 	if err != nil {
 		return err
 	}
@@ -126,10 +116,6 @@ func (s *session) work(p parts) error {
 	if err != nil {
 		return err
 	}
-	reconciler, err := reconcile.New(p.redis.client, book, producer, reconcile.Config{Metrics: reconcile.NewMetrics(p.metrics), Log: p.log})
-	if err != nil {
-		return err
-	}
 	keepers, err := s.keepers(p, book, producer)
 	if err != nil {
 		return err
@@ -139,12 +125,11 @@ func (s *session) work(p parts) error {
 		return err
 	}
 	beside := []part{
-		sandboxes.Run,
+		stock.Run,
 		guard.Run,
-		reconciler.Run,
 		watch.run,
 		p.redis.run,
-		p.name.run,
+		p.member.Run,
 		func(ctx context.Context) error { return reap(ctx, p.engine, p.log) },
 	}
 	beside = append(beside, keepers...)
@@ -155,9 +140,28 @@ func (s *session) work(p parts) error {
 		}
 		beside = append(beside, server.Run)
 	}
+	if err := p.member.Offer(p.maxima); err != nil {
+		return err
+	}
 	p.log.Info("worker is ready", zap.String("redis", p.redis.address), zap.Int("concurrency", s.concurrency()),
 		zap.String("image", p.engine.Facts().ImageID), zap.String("runtime", p.engine.Facts().OCIRuntime))
 	return runGroup(s.ctx, group{consumer: consumer, beside: beside, checks: checks, signals: s.signals, log: p.log})
+}
+
+// sandboxes makes the stock of sandboxes, and the guard through which jobs get them.
+func (s *session) sandboxes(p parts) (*pool.Pool, *canary.Guard, error) {
+	stock, err := pool.New(p.engine, pool.Config{Concurrency: s.concurrency(), Warm: s.warm()}, pool.NewMetrics(p.metrics), p.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	launcher, err := budget.New(stock, budget.Config{
+		Bytes: int64(s.Budget), Quarantined: p.engine.Quarantined, Metrics: budget.NewMetrics(p.metrics),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	guard, err := s.guard(launcher, p)
+	return stock, guard, err
 }
 
 // checkTimeout bounds one readiness check.

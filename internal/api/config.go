@@ -97,8 +97,8 @@ type Config struct {
 	Guard *access.Guard
 	Desk  Desk
 	Book  Book
-	// Maxima are the largest limits that are accepted. Default job.MaxLimits.
-	Maxima job.Limits
+	// Maxima gives the largest limits that are accepted now, such as those that all workers take. It must not wait. Default job.MaxLimits.
+	Maxima func() job.Limits
 	// Dead and Office are for dead letters; both or neither may be nil, and their operations answer 404 then.
 	Dead   DeadLetters
 	Office Office
@@ -132,11 +132,13 @@ type Config struct {
 
 // WithDefaults returns c with every field filled in that has a default.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Maxima, job.MaxLimits())
 	setDefault(&c.MaxWaiters, DefaultMaxWaiters)
 	setDefault(&c.RatePerSecond, DefaultRate)
 	setDefault(&c.Burst, DefaultBurst)
 	setDefault(&c.Version, "dev")
+	if c.Maxima == nil {
+		c.Maxima = job.MaxLimits
+	}
 	if c.Poke == nil {
 		c.Poke = func() {}
 	}

@@ -109,7 +109,7 @@ type EventDocument struct {
 type LimitsDocument struct {
 	Minimum          job.Limits `json:"minimum" doc:"The smallest value of each limit."`
 	Default          job.Limits `json:"default" doc:"What a job gets that names none."`
-	Maximum          job.Limits `json:"maximum" doc:"The largest value that this server accepts."`
+	Maximum          job.Limits `json:"maximum" doc:"The largest value that every worker takes now. A server accepts no more."`
 	Queues           []string   `json:"queues" nullable:"false"`
 	Languages        []string   `json:"languages" nullable:"false"`
 	MaxDocumentBytes int64      `json:"max_document_bytes" doc:"Of a Job document."`

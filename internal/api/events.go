@@ -41,7 +41,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if !a.enterWait(r) {
-		return problem(http.StatusServiceUnavailable, "busy", "Too many wait", "Too many requests wait for results; try again.").after(retryRedis)
+		return problem(http.StatusServiceUnavailable, "busy", "Too many wait", "Too many requests wait for results; try again.").after(retryBusy)
 	}
 	defer a.leaveWait(r)
 	h := w.Header()

@@ -256,7 +256,7 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	if !ready {
 		status, answer.Status = http.StatusServiceUnavailable, "not ready"
-		w.Header().Set("Retry-After", strconv.Itoa(int(retryRedis/time.Second)))
+		w.Header().Set("Retry-After", strconv.Itoa(int(retryAway/time.Second)))
 	}
 	if err := a.answer(w, r, status, answer); err != nil {
 		a.fail(w, r, err)

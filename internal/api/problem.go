@@ -62,7 +62,9 @@ func (p *Problem) at(location, message string) *Problem {
 
 // The waits that are told to clients, in want of better knowledge.
 const (
-	retryRedis   = 5 * time.Second
+	// retryAway is for a Redis that is away: the client library looks once a second whether it is back.
+	retryAway    = time.Second
+	retryBusy    = 5 * time.Second
 	retryLimited = time.Second
 )
 
@@ -126,7 +128,7 @@ func accessProblem(err error) *Problem {
 	case errors.Is(err, context.Canceled):
 		return problem(499, "canceled", "The client left", "The client closed the connection.")
 	}
-	return problem(http.StatusServiceUnavailable, "unavailable", "The fleet cannot be reached", "Redis does not answer as it should; try again.").after(retryRedis)
+	return problem(http.StatusServiceUnavailable, "unavailable", "The fleet cannot be reached", "Redis does not answer as it should; try again.").after(retryAway)
 }
 
 func invalidJob(e *job.ValidationError) *Problem {

@@ -117,7 +117,7 @@ func TestRedisAway(t *testing.T) {
 	f.redis.Kill()
 	for _, got := range []answer{f.post("/traces", `{"code":"1"}`), f.get("/traces/x"), f.get("/dead-letters"), f.get("/batches/x")} {
 		p := got.problem(t)
-		if got.status != 503 || got.header.Get("Retry-After") == "" || !p.Retryable || strings.Contains(got.body, f.redis.Addr()) {
+		if got.status != 503 || got.header.Get("Retry-After") != "1" || !p.Retryable || strings.Contains(got.body, f.redis.Addr()) {
 			t.Errorf("got %d %s, want 503 that says nothing of Redis' address", got.status, got.body)
 		}
 	}
@@ -129,6 +129,45 @@ func TestRedisAway(t *testing.T) {
 	}
 	f.redis.Restart()
 	eventually(t, "Redis is back", func() (bool, any) { got := f.post("/traces", `{"code":"1"}`); return got.status == 202, got.status })
+}
+
+// Whoever waits while Redis goes away does not take what was known before for the state of the job. A submission stands.
+func TestRedisGoesAwayDuringAWait(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil)
+	f.submit(`{"code":"1","id":"a"}`)
+	got, posted := make(chan answer, 1), make(chan answer, 1)
+	go func() { got <- f.get("/traces/a?wait=2s") }()
+	go func() { posted <- f.post("/traces?wait=2s", `{"code":"2","id":"b"}`) }()
+	eventually(t, "two wait", func() (bool, any) { n := f.api.waiters.taken(); return n == 2, n })
+	f.redis.Kill()
+	if a := <-got; a.status != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("get: %d %s, want 503", a.status, a.body)
+	}
+	if a := <-posted; a.status != 202 || !strings.Contains(a.body, `"id":"b"`) {
+		t.Errorf("post: %d %s, want 202 with the job", a.status, a.body)
+	}
+	f.redis.Restart()
+	eventually(t, "Redis is back", func() (bool, any) { got := f.post("/traces", `{"code":"1"}`); return got.status == 202, got.status })
+}
+
+// A server promises what the workers take, and refuses what they would reject.
+func TestLoweredMaxima(t *testing.T) {
+	t.Parallel()
+	maxima := job.MaxLimits()
+	f := setup(t, func(c *Config) { c.Maxima = func() job.Limits { return maxima } })
+	maxima.WallMS = 5_000
+	var limits LimitsDocument
+	f.get("/limits").json(t, &limits)
+	if limits.Maximum != maxima || limits.Default.WallMS != 5_000 || limits.Default.CPUMS != job.DefaultLimits().CPUMS {
+		t.Errorf("got %+v, want the lowered maxima, and defaults within them", limits)
+	}
+	if got := f.post("/traces", `{"code":"","limits":{"wall_ms":5001}}`); got.status != 422 || !strings.Contains(got.body, "body.limits.wall_ms") {
+		t.Errorf("over them: got %d %s", got.status, got.body)
+	}
+	if got := f.post("/traces", `{"code":"","id":"a"}`); got.status != 202 {
+		t.Errorf("without limits: got %d %s", got.status, got.body)
+	}
 }
 
 func TestPanicIsAnswered(t *testing.T) {

@@ -23,6 +23,9 @@ import (
 // traceparentLabel is the label that carries the trace context of a submission.
 const traceparentLabel = "traceparent"
 
+// forgetTimeout bounds the taking back of a callback whose job was refused.
+const forgetTimeout = 5 * time.Second
+
 // submission is what a POST asks for.
 type submission struct {
 	job      job.Job
@@ -33,7 +36,7 @@ type submission struct {
 func (a *API) readSubmission(document []byte, f *requestFacts) (submission, error) {
 	var s submission
 	var err error
-	s.job, err = job.DecodeWith(bytes.NewReader(document), a.cfg.Maxima, map[string]*string{"callback_url": &s.callback})
+	s.job, err = job.DecodeWith(bytes.NewReader(document), a.cfg.Maxima(), map[string]*string{"callback_url": &s.callback})
 	if err != nil {
 		if !utf8.Valid(document) || !json.Valid(document) {
 			return s, malformed(err)
@@ -133,7 +136,7 @@ func (a *API) take(ctx context.Context, s submission) (id string, existed bool, 
 		return id, existed, nil // It is stored, and the fleet will queue it.
 	}
 	if err != nil && kept {
-		ctx, cancel := detach.Context(ctx, retryRedis)
+		ctx, cancel := detach.Context(ctx, forgetTimeout)
 		defer cancel()
 		_ = a.cfg.Hooks.Forget(ctx, s.job.ID, s.job.Digest()) // What stays is dropped when it is looked at.
 	}
@@ -176,7 +179,8 @@ func (a *API) submitted(w http.ResponseWriter, r *http.Request, id string, wait 
 	if err != nil {
 		return err
 	}
-	if entry, err = a.await(r, entry, wait); err != nil {
+	// A Redis that has gone away meanwhile does not undo the submission.
+	if entry, err = a.await(r, entry, wait); err != nil && !errors.Is(err, errUnseen) {
 		return err
 	}
 	doc := document(entry)
@@ -318,12 +322,13 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) error {
 
 // limits answers with what a job may ask for.
 func (a *API) limits(w http.ResponseWriter, r *http.Request) error {
+	maxima := a.cfg.Maxima()
 	queues := []string{}
 	for _, q := range job.Queues() {
 		queues = append(queues, string(q))
 	}
 	return a.answer(w, r, http.StatusOK, LimitsDocument{
-		Minimum: job.MinLimits(), Default: job.DefaultLimits().Clamp(a.cfg.Maxima), Maximum: a.cfg.Maxima,
+		Minimum: job.MinLimits(), Default: job.DefaultLimits().Clamp(maxima), Maximum: maxima,
 		Queues: queues, Languages: []string{job.LanguagePython}, MaxDocumentBytes: job.MaxDocumentBytes,
 		MaxSourceBytes: job.MaxSourceBytes, MaxFiles: job.MaxFiles, MaxStdinBytes: job.MaxStdinBytes, MaxWaitS: int64(MaxWait / time.Second),
 		SandboxNotice: job.SandboxNotice, Webhooks: a.cfg.Hooks != nil && a.cfg.Targets.Enabled(), Role: facts(r).identity.Role.String(),

@@ -104,7 +104,7 @@ func layers() []Layer {
 		{
 			Name: "adapters", Packages: []string{
 				"internal/sandbox/docker", "internal/sandbox/pool", "internal/sandbox/budget", "internal/sandbox/canary", "internal/sandbox/fake", "internal/sandbox/sandboxtest",
-				"internal/queue", "internal/ledger", "internal/session", "internal/render", "internal/redistest",
+				"internal/queue", "internal/ledger", "internal/roster", "internal/session", "internal/render", "internal/redistest",
 			},
 			Reason: "an adapter knows one outside system; what joins two of them belongs above",
 		},
@@ -153,7 +153,7 @@ func onlyIn() []OnlyIn {
 		},
 		{
 			Path: "github.com/redis/go-redis/v9", Tests: true,
-			Packages: []string{"internal/queue", "internal/ledger", "internal/session", "internal/reconcile", "internal/webhook", "internal/redistest", "internal/doctor", "worker", "enqueuer", "deploy/bench"},
+			Packages: []string{"internal/queue", "internal/ledger", "internal/roster", "internal/session", "internal/reconcile", "internal/webhook", "internal/redistest", "internal/doctor", "worker", "enqueuer", "deploy/bench"},
 			Reason:   "commands build the client, queue and ledger use it; no type of it crosses a seam",
 		},
 		{

@@ -109,9 +109,6 @@ func New(l Ledger, q Queue, cfg Config) (*Desk, error) {
 	return &Desk{ledger: l, queue: q, maxima: cfg.Maxima, log: cfg.Log}, nil
 }
 
-// Maxima are the largest limits that are accepted; job.Decode takes them.
-func (d *Desk) Maxima() job.Limits { return d.maxima }
-
 // Submit takes a job in and returns its id. Defaults are filled in, and a job without an id gets one. The id is
 // the key of idempotency: when a job with the same id and input exists, existed is true and nothing
 // changes, except that it is queued when it waits for that.

@@ -1,0 +1,137 @@
+package roster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/execra/tracefleet/internal/job"
+)
+
+const (
+	offersKey = "tf:workers"
+	// offerTTL is how long an offer stands after its worker's last sign of life. It is longer than that of a name: a Redis or a
+	// worker that stutters shall not change what the fleet promises.
+	offerTTL = 30 * time.Second
+	// maxOffers bounds how many offers are read.
+	maxOffers = 1000
+	// lookEvery is how often a Follower looks.
+	lookEvery = 5 * time.Second
+)
+
+// encode writes an offer as the index holds it.
+func encode(fleet, name string, maxima job.Limits) (string, error) {
+	limits, err := json.Marshal(maxima)
+	return fleet + " " + name + " " + string(limits), err
+}
+
+// decode reads the limits of an offer.
+func decode(offer string) (job.Limits, error) {
+	var maxima job.Limits
+	at := strings.LastIndexByte(offer, '{') // a name may hold one too
+	if at < 0 {
+		return maxima, errors.New("no limits")
+	}
+	if err := json.Unmarshal([]byte(offer[at:]), &maxima); err != nil {
+		return maxima, err
+	}
+	return maxima, maxima.Validate(job.MaxLimits())
+}
+
+// offerScript renews an offer and forgets those that are over: ARGV offer, ttl ms.
+var offerScript = redis.NewScript(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
+redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 0
+`)
+
+// offersScript reads the offers that stand: ARGV how many at most.
+var offersScript = redis.NewScript(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+return redis.call('ZRANGEBYSCORE', KEYS[1], string.format('%.0f', now), '+inf', 'LIMIT', 0, ARGV[1])
+`)
+
+// announce renews the offer, if there is one.
+func (m *Member) announce(ctx context.Context) error {
+	m.mu.Lock()
+	offer := m.offer
+	m.mu.Unlock()
+	if offer == "" {
+		return nil
+	}
+	return offerScript.Run(ctx, m.rdb, []string{offersKey}, offer, offerTTL.Milliseconds()).Err()
+}
+
+// withdraw takes the offer back. One that stays ends by itself.
+func (m *Member) withdraw(ctx context.Context) {
+	m.mu.Lock()
+	offer := m.offer
+	m.offer = ""
+	m.mu.Unlock()
+	if offer != "" {
+		_ = m.rdb.ZRem(ctx, offersKey, offer).Err()
+	}
+}
+
+// Maxima returns the largest limits that every live worker takes, of whatever fleet: the queues are the same for all. Without
+// workers these are job.MaxLimits. What cannot be read, as of another version, is left out.
+func Maxima(ctx context.Context, rdb redis.UniversalClient) (job.Limits, error) {
+	all := job.MaxLimits()
+	offers, err := offersScript.Run(ctx, rdb, []string{offersKey}, maxOffers).StringSlice()
+	if err != nil {
+		return all, fmt.Errorf("read what jobs workers take: %w", err)
+	}
+	for _, offer := range offers {
+		if maxima, err := decode(offer); err == nil {
+			all = all.Clamp(maxima)
+		}
+	}
+	return all, nil
+}
+
+// Follower knows Maxima without asking Redis each time. It is safe for concurrent use.
+type Follower struct {
+	rdb    redis.UniversalClient
+	log    *zap.Logger
+	maxima atomic.Pointer[job.Limits]
+}
+
+// NewFollower returns a Follower, which knows job.MaxLimits until Run has looked for the first time.
+func NewFollower(rdb redis.UniversalClient, log *zap.Logger) *Follower {
+	f := &Follower{rdb: rdb, log: log}
+	maxima := job.MaxLimits()
+	f.maxima.Store(&maxima)
+	return f
+}
+
+// Maxima returns the largest limits that every live worker took a few seconds ago, or when Redis last answered.
+func (f *Follower) Maxima() job.Limits { return *f.maxima.Load() }
+
+// Run looks from time to time until ctx ends.
+func (f *Follower) Run(ctx context.Context) error {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		if maxima, err := Maxima(ctx, f.rdb); err != nil {
+			f.log.Debug("look what jobs workers take", zap.Error(err)) // a Redis that is away is told of by others
+		} else if before := f.maxima.Swap(&maxima); *before != maxima {
+			f.log.Info("the largest limits that all workers take have changed", zap.Any("limits", maxima))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package roster
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/execra/tracefleet/internal/cli"
+	"github.com/execra/tracefleet/internal/job"
+	"github.com/execra/tracefleet/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds what must happen in the end, also on a machine that is busy with other things.
+const patience = time.Minute
+
+// eventually polls until ok, and fails with what it last said.
+func eventually(t *testing.T, ok func() (bool, any)) {
+	t.Helper()
+	for start := time.Now(); ; {
+		done, last := ok()
+		if done {
+			return
+		}
+		if time.Since(start) > patience {
+			t.Fatalf("not within %s: %v", patience, last)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func client(t *testing.T) redis.UniversalClient {
+	return redistest.Start(t, redistest.Options{}).Client()
+}
+
+func join(t *testing.T, rdb redis.UniversalClient, name string) *Member {
+	t.Helper()
+	m, err := Join(t.Context(), rdb, "fleet", name, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Leave(context.WithoutCancel(t.Context())) })
+	return m
+}
+
+// A worker whose start takes long keeps its name meanwhile.
+func TestNameIsKeptBeforeRun(t *testing.T) {
+	t.Parallel()
+	rdb := client(t)
+	m := join(t, rdb, "w")
+	lowest := nameTTL
+	eventually(t, func() (bool, any) {
+		left := rdb.PTTL(t.Context(), m.key()).Val()
+		lowest = min(lowest, left)
+		return left > lowest, left
+	})
+}
+
+func TestSecondOfANameIsRefused(t *testing.T) {
+	t.Parallel()
+	rdb := client(t)
+	first := join(t, rdb, "w")
+	join(t, rdb, "another")
+	if _, err := Join(t.Context(), rdb, "fleet", "w", zap.NewNop()); cli.Code(err) != cli.CodeFailed || !strings.Contains(err.Error(), "--name") {
+		t.Errorf("got %v, want a refusal with advice about --name", err)
+	}
+	first.Leave(t.Context())
+	join(t, rdb, "w")
+}
+
+func TestNameOfADeadWorkerIsTaken(t *testing.T) {
+	t.Parallel()
+	rdb := client(t)
+	if err := rdb.Set(t.Context(), "tf:worker:fleet:w", "dead", 300*time.Millisecond).Err(); err != nil {
+		t.Fatal(err)
+	}
+	join(t, rdb, "w")
+}
+
+func TestNameIsTakenAway(t *testing.T) {
+	t.Parallel()
+	rdb := client(t)
+	m := join(t, rdb, "w")
+	if err := rdb.Set(t.Context(), m.key(), "another", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "--name") {
+		t.Errorf("got %v, want advice about --name", err)
+	}
+	m.Leave(t.Context())
+	if got := rdb.Get(t.Context(), m.key()).Val(); got != "another" {
+		t.Errorf("the name is held by %q, want that the other keeps it", got)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	m := join(t, client(t), "w")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// lowered are the fleet's limits with two of them lowered.
+func lowered(wallMS, memory int64) job.Limits {
+	l := job.MaxLimits()
+	l.WallMS, l.MemoryBytes = wallMS, memory
+	return l
+}
+
+func maxima(t *testing.T, rdb redis.UniversalClient) job.Limits {
+	t.Helper()
+	got, err := Maxima(t.Context(), rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// What is promised is what every worker takes, and no worker that is gone has a say.
+func TestMaximaAreThoseOfAllWorkers(t *testing.T) {
+	t.Parallel()
+	rdb := client(t)
+	if diff := cmp.Diff(job.MaxLimits(), maxima(t, rdb)); diff != "" {
+		t.Errorf("without workers (-want +got):\n%s", diff)
+	}
+	one, two := join(t, rdb, "one"), join(t, rdb, "{two}")
+	for m, limits := range map[*Member]job.Limits{one: lowered(5_000, 4<<30), two: lowered(300_000, 1<<30)} {
+		if err := m.Offer(limits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past, future := float64(time.Now().Add(-time.Second).UnixMilli()), float64(time.Now().Add(time.Hour).UnixMilli())
+	rdb.ZAdd(t.Context(), offersKey,
+		redis.Z{Score: past, Member: `fleet gone ` + encoded(t, lowered(100, 32<<20))},
+		redis.Z{Score: future, Member: `fleet newer {"wall_ms":1}`}, redis.Z{Score: future, Member: "nonsense"})
+	eventually(t, func() (bool, any) { got := maxima(t, rdb); return got == lowered(5_000, 1<<30), got })
+	one.Leave(t.Context())
+	if diff := cmp.Diff(lowered(300_000, 1<<30), maxima(t, rdb)); diff != "" {
+		t.Errorf("after one has left (-want +got):\n%s", diff)
+	}
+}
+
+func encoded(t *testing.T, l job.Limits) string {
+	t.Helper()
+	offer, err := encode("", "", l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(offer)
+}
+
+func TestFollower(t *testing.T) {
+	t.Parallel()
+	rdb := client(t)
+	f := NewFollower(rdb, zap.NewNop())
+	if got := f.Maxima(); got != job.MaxLimits() {
+		t.Errorf("before it has looked: got %+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	if err := join(t, rdb, "w").Offer(lowered(5_000, 1<<30)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() (bool, any) { got := f.Maxima(); return got == lowered(5_000, 1<<30), got })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
