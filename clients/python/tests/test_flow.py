@@ -107,6 +107,21 @@ class FlowTest(unittest.TestCase):
             client.submit("x")
         self.assertEqual((len(transport.requests), caught.exception.retry_after), (1, 3600.0))
 
+    def test_submission_outlasts_a_restart(self) -> None:
+        """A submission is tried for a quarter of a minute, although the server would have it come again every second."""
+        client, transport = self.client({POST: [problem(503, "unavailable", retry_after="1")]})
+        with self.assertRaises(errors.Unavailable):
+            client.submit("x")
+        self.assertEqual(self.pauses, [1.0, 2.0, 4.0, 8.0])
+
+    def test_wait_without_news(self) -> None:
+        """A wait at whose end nobody knew where the job stands goes on, and says at its deadline that the fleet is away."""
+        client, _ = self.client({GET: [problem(503, "unavailable", retry_after="1"), json_response(document())]})
+        self.assertEqual(client.wait("a", timeout=1e6).stdout, "1\n")
+        client, _ = self.client({GET: [problem(503, "unavailable", retry_after="1")]})
+        with self.assertRaises(errors.Unavailable):
+            client.wait("a", timeout=0.5)
+
     def test_patience(self) -> None:
         """Once a server has shown itself a wait outlives its absence; a client without retries has no patience."""
         away = [errors.ConnectFailed("away")] * 20

@@ -113,7 +113,8 @@ def send(s: Settings, deadline: float, request: Request, want: Sequence[int], pa
             if response.status not in RETRY_STATUSES:
                 raise failure
             if response.retry_after is not None:
-                wait = response.retry_after
+                # Whose tries are counted makes them last: the server names the soonest time that makes sense.
+                wait = max(response.retry_after, 0.0 if patient is not False else min(8.0, 2.0**attempt))
             if patient is None:
                 patient = True
         if (attempt >= s.max_retries and not (patient and s.max_retries)) or s.clock() + wait >= deadline:

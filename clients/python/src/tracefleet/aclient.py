@@ -42,7 +42,7 @@ class AsyncTraceClient:
     """
 
     def __init__(
-        self, base_url: str | None = None, *, token: str | None = None, timeout: float = 60.0, max_retries: int = 3,
+        self, base_url: str | None = None, *, token: str | None = None, timeout: float = 60.0, max_retries: int = 4,
         cafile: str | None = None, transport: AsyncTransportLike | None = None,
     ) -> None:
         if timeout <= 0 or max_retries < 0:
@@ -74,7 +74,7 @@ class AsyncTraceClient:
         return await self._run(_flow.get(self._settings, id))
 
     async def wait(self, id: str, *, timeout: float | None = None) -> Result:
-        """Return the result of a job as soon as there is one. TraceTimeout keeps the id."""
+        """Return the result of a job as soon as there is one. TraceTimeout keeps the id; Unavailable means that the fleet was away last."""
         return await self._run(_flow.wait(self._settings, id, self._deadline(timeout)))
 
     async def trace(

@@ -40,7 +40,7 @@ class TraceClient:
     """
 
     def __init__(
-        self, base_url: str | None = None, *, token: str | None = None, timeout: float = 60.0, max_retries: int = 3,
+        self, base_url: str | None = None, *, token: str | None = None, timeout: float = 60.0, max_retries: int = 4,
         cafile: str | None = None, transport: Transport | None = None,
     ) -> None:
         if timeout <= 0 or max_retries < 0:
@@ -71,7 +71,7 @@ class TraceClient:
         return self._run(_flow.get(self._settings, id))
 
     def wait(self, id: str, *, timeout: float | None = None) -> Result:
-        """Return the result of a job as soon as there is one. TraceTimeout keeps the id."""
+        """Return the result of a job as soon as there is one. TraceTimeout keeps the id; Unavailable means that the fleet was away last."""
         return self._run(_flow.wait(self._settings, id, self._deadline(timeout)))
 
     def trace(
