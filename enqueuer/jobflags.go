@@ -66,28 +66,16 @@ func (f *limitFlags) within(maxima job.Limits, j job.Job) (job.Job, error) {
 // limits are the default limits, as far as the fleet takes them, with what the flags say.
 func (f *limitFlags) limits(maxima job.Limits) job.Limits {
 	l := job.DefaultLimits().Clamp(maxima)
-	setMillis(&l.WallMS, f.Wall)
-	setMillis(&l.CPUMS, f.CPU)
-	set(&l.MemoryBytes, f.Memory)
-	set(&l.OutputBytes, f.Output)
-	set(&l.Processes, f.Processes)
-	set(&l.OpenFiles, f.OpenFiles)
-	set(&l.FileBytes, f.FileSize)
-	set(&l.TraceEvents, f.Events)
-	set(&l.TraceBytes, f.TraceSize)
+	cli.SetMillis(&l.WallMS, f.Wall)
+	cli.SetMillis(&l.CPUMS, f.CPU)
+	cli.Set(&l.MemoryBytes, f.Memory)
+	cli.Set(&l.OutputBytes, f.Output)
+	cli.Set(&l.Processes, f.Processes)
+	cli.Set(&l.OpenFiles, f.OpenFiles)
+	cli.Set(&l.FileBytes, f.FileSize)
+	cli.Set(&l.TraceEvents, f.Events)
+	cli.Set(&l.TraceBytes, f.TraceSize)
 	return l
-}
-
-func setMillis(to *int64, d *cli.Duration) {
-	if d != nil {
-		*to = d.Milliseconds()
-	}
-}
-
-func set[T ~int64](to *int64, n *T) {
-	if n != nil {
-		*to = int64(*n)
-	}
 }
 
 // readStdin reads what the program shall find on its standard input.

@@ -81,15 +81,15 @@ type maxima struct {
 // fleet's own, nor lowered under what a job needs at least.
 func (m maxima) limits() (job.Limits, error) {
 	l := job.MaxLimits()
-	setMillis(&l.WallMS, m.MaxWall)
-	setMillis(&l.CPUMS, m.MaxCPU)
-	set(&l.MemoryBytes, m.MaxMemory)
-	set(&l.OutputBytes, m.MaxOutput)
-	set(&l.Processes, m.MaxProcesses)
-	set(&l.OpenFiles, m.MaxOpenFiles)
-	set(&l.FileBytes, m.MaxFileSize)
-	set(&l.TraceEvents, m.MaxEvents)
-	set(&l.TraceBytes, m.MaxTraceSize)
+	cli.SetMillis(&l.WallMS, m.MaxWall)
+	cli.SetMillis(&l.CPUMS, m.MaxCPU)
+	cli.Set(&l.MemoryBytes, m.MaxMemory)
+	cli.Set(&l.OutputBytes, m.MaxOutput)
+	cli.Set(&l.Processes, m.MaxProcesses)
+	cli.Set(&l.OpenFiles, m.MaxOpenFiles)
+	cli.Set(&l.FileBytes, m.MaxFileSize)
+	cli.Set(&l.TraceEvents, m.MaxEvents)
+	cli.Set(&l.TraceBytes, m.MaxTraceSize)
 	if err := l.Validate(job.MaxLimits()); err != nil {
 		var invalid *job.ValidationError
 		if errors.As(err, &invalid) && len(invalid.Fields) > 0 {
@@ -98,18 +98,6 @@ func (m maxima) limits() (job.Limits, error) {
 		return l, cli.Usagef("the lowered maxima: %w", err)
 	}
 	return l, nil
-}
-
-func setMillis(to *int64, d *cli.Duration) {
-	if d != nil {
-		*to = d.Milliseconds()
-	}
-}
-
-func set[T ~int64](to *int64, n *T) {
-	if n != nil {
-		*to = int64(*n)
-	}
 }
 
 // workerName is the name that was given, or one that no other live worker has.

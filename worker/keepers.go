@@ -33,16 +33,16 @@ func (s *session) keepers(p parts, book *ledger.Ledger, producer *queue.Producer
 	return []part{reconciler.Run, sweeper.Run, counter.Run}, nil
 }
 
-// keys reads the keys that encrypt what stands in Redis; none without a file.
-func (s *session) keys() (*ledger.Keys, error) {
-	if s.KeyFile == "" {
-		return nil, nil
+// openLedger opens the ledger, with the keys that encrypt what stands in Redis if there is a file of them.
+func (s *session) openLedger(p parts) (*ledger.Ledger, error) {
+	config := ledger.Config{Metrics: ledger.NewMetrics(p.metrics), Log: p.log}
+	if s.KeyFile != "" {
+		var err error
+		if config.Keys, err = ledger.ReadKeys(s.KeyFile); err != nil {
+			return nil, cli.Usagef("--key-file: %w", err)
+		}
 	}
-	keys, err := ledger.ReadKeys(s.KeyFile)
-	if err != nil {
-		return nil, cli.Usagef("--key-file: %w", err)
-	}
-	return keys, nil
+	return ledger.New(p.redis.client, config)
 }
 
 // checkDigest refuses another image than the one that was asked for.

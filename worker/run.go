@@ -14,7 +14,6 @@ import (
 	"github.com/execra/tracefleet/internal/buildinfo"
 	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/job"
-	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/ops"
 	"github.com/execra/tracefleet/internal/queue"
 	"github.com/execra/tracefleet/internal/roster"
@@ -81,11 +80,7 @@ type parts struct {
 
 // work puts the parts together that take jobs and run them, and waits for their end.
 func (s *session) work(p parts) error {
-	keys, err := s.keys()
-	if err != nil {
-		return err
-	}
-	book, err := ledger.New(p.redis.client, ledger.Config{Keys: keys, Metrics: ledger.NewMetrics(p.metrics), Log: p.log})
+	book, err := s.openLedger(p)
 	if err != nil {
 		return err
 	}
@@ -133,12 +128,9 @@ func (s *session) work(p parts) error {
 		func(ctx context.Context) error { return reap(ctx, p.engine, p.log) },
 	}
 	beside = append(beside, keepers...)
-	if s.Metrics != "" {
-		server, err := ops.Listen(s.ctx, s.Metrics, p.metrics, checks, p.log)
-		if err != nil {
-			return cli.Failf(cli.CodeFailed, "--metrics: %w; name a free address", err)
-		}
-		beside = append(beside, server.Run)
+	beside, err = s.serveMetrics(beside, p, checks)
+	if err != nil {
+		return err
 	}
 	if err := p.member.Offer(p.maxima); err != nil {
 		return err
@@ -146,6 +138,18 @@ func (s *session) work(p parts) error {
 	p.log.Info("worker is ready", zap.String("redis", p.redis.address), zap.Int("concurrency", s.concurrency()),
 		zap.String("image", p.engine.Facts().ImageID), zap.String("runtime", p.engine.Facts().OCIRuntime))
 	return runGroup(s.ctx, group{consumer: consumer, beside: beside, checks: checks, signals: s.signals, log: p.log})
+}
+
+// serveMetrics adds the server for operators to parts, if it is asked for.
+func (s *session) serveMetrics(beside []part, p parts, checks *ops.Checks) ([]part, error) {
+	if s.Metrics == "" {
+		return beside, nil
+	}
+	server, err := ops.Listen(s.ctx, s.Metrics, p.metrics, checks, p.log)
+	if err != nil {
+		return nil, cli.Failf(cli.CodeFailed, "--metrics: %w; name a free address", err)
+	}
+	return append(beside, server.Run), nil
 }
 
 // sandboxes makes the stock of sandboxes, and the guard through which jobs get them.

@@ -65,8 +65,8 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int64) (bod
 }
 
 // answerLarge writes a JSON document that takes much memory to make.
-func (a *API) answerLarge(w http.ResponseWriter, r *http.Request, status int, make func() ([]byte, error)) error {
-	body, encoding, err := a.atBench(r, make)
+func (a *API) answerLarge(w http.ResponseWriter, r *http.Request, status int, build func() ([]byte, error)) error {
+	body, encoding, err := a.atBench(r, build)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (a *API) answerLarge(w http.ResponseWriter, r *http.Request, status int, ma
 }
 
 // atBench makes a document, and packs it, when it is its turn.
-func (a *API) atBench(r *http.Request, make func() ([]byte, error)) (body []byte, encoding string, err error) {
+func (a *API) atBench(r *http.Request, build func() ([]byte, error)) (body []byte, encoding string, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), benchTimeout)
 	defer cancel()
 	select {
@@ -92,7 +92,7 @@ func (a *API) atBench(r *http.Request, make func() ([]byte, error)) (body []byte
 		}
 		return nil, "", busy()
 	}
-	if body, err = make(); err != nil {
+	if body, err = build(); err != nil {
 		return nil, "", err
 	}
 	body, encoding = a.packer.pack(r.Header.Get("Accept-Encoding"), body)

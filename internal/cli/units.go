@@ -72,3 +72,17 @@ func (w *Word) Decode(ctx *kong.DecodeContext) error {
 	*w = Word(text)
 	return nil
 }
+
+// Set makes to what a flag says, if it was given.
+func Set[T ~int64](to *int64, flag *T) {
+	if flag != nil {
+		*to = int64(*flag)
+	}
+}
+
+// SetMillis makes to what a flag says in milliseconds, if it was given.
+func SetMillis(to *int64, flag *Duration) {
+	if flag != nil {
+		*to = flag.Milliseconds()
+	}
+}
