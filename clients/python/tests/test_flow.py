@@ -107,6 +107,15 @@ class FlowTest(unittest.TestCase):
             client.submit("x")
         self.assertEqual((len(transport.requests), caught.exception.retry_after), (1, 3600.0))
 
+    def test_patience_with_a_server_that_starts(self) -> None:
+        """A server that is not there yet has two seconds nearly to come, whatever the dice say."""
+        for _ in range(20):
+            client, _ = self.client({POST: [errors.ConnectFailed("away")]})
+            with self.assertRaises(errors.ConnectFailed):
+                client.trace("x")
+            self.assertGreaterEqual(sum(self.pauses), 1.8)
+            self.pauses.clear()
+
     def test_submission_outlasts_a_restart(self) -> None:
         """A submission is tried for a quarter of a minute, although the server would have it come again every second."""
         client, transport = self.client({POST: [problem(503, "unavailable", retry_after="1")]})

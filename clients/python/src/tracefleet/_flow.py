@@ -123,8 +123,8 @@ def send(s: Settings, deadline: float, request: Request, want: Sequence[int], pa
 
 
 def backoff(attempt: int) -> float:
-    """Return the seconds before another try: a random part of a time that doubles, at most 8 s."""
-    return random.uniform(0.05, min(8.0, 0.25 * float(2**attempt)))
+    """Return the seconds before another try: half at least of a time that doubles, at most 8 s."""
+    return random.uniform(0.5, 1.0) * min(8.0, 0.25 * float(2**attempt))
 
 
 def refusal(response: Response) -> errors.ApiError:
