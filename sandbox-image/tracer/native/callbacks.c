@@ -50,8 +50,7 @@ static void set_line(Activation *activation) {
 
 /* Add an event of the running function. */
 static void add(Recorder *r, Thread *thread, Activation *activation, enum Kind kind, PyObject *value, PyObject *error) {
-    const Flow *flow = activation->facts->flow;
-    const Node *after = flow != NULL && activation->node >= 0 && kind != CALL && kind != RESUME && kind != THROW ? &flow->nodes[activation->node] : NULL;
+    const Node *after = kind != CALL && kind != RESUME && kind != THROW ? late_after(activation) : NULL;
     Event event = {.kind = kind, .thread = thread, .activation = activation, .value = value, .error = error, .after = after};
     events_add(r, &event);
 }
@@ -299,8 +298,8 @@ static PyObject *on_resume(PyObject *self, PyObject *const *arguments, size_t fl
     Py_RETURN_NONE;
 }
 
-/* Add an event that has to do with an exception. */
-static void add_failure(Place *place, Facts *facts, enum Kind kind, PyObject *error) {
+/* Add an event that has to do with an exception, which was raised at a unit when it is one of that kind. */
+static void add_failure(Place *place, Facts *facts, enum Kind kind, int unit, PyObject *error) {
     Recorder *r = place->recorder;
     Thread *thread = threads_current(r, place->state);
     if (thread == NULL) {
@@ -316,11 +315,17 @@ static void add_failure(Place *place, Facts *facts, enum Kind kind, PyObject *er
     if (activation != NULL) {
         if (r->passing && kind == EXCEPTION) {
             late_reach(r, thread, activation);
+        } else if (r->passing && kind == UNWIND) {
+            late_leave(r, thread, activation);
         }
         set_line(activation);
         add(r, thread, activation, kind, NULL, error);
-        activation->node = -1; /* whatever comes now comes by an exception */
         late_settle(r, facts);
+        if (kind == EXCEPTION) {
+            late_land(activation, unit, error);
+        } else {
+            activation->node = -1; /* what follows a throw is an exception */
+        }
     }
     if (kind == UNWIND) {
         threads_pop(r, thread, place->frame);
@@ -335,14 +340,14 @@ static PyObject *on_throw(PyObject *self, PyObject *const *arguments, size_t fla
         Facts *facts = codes_get(place.recorder, place.code);
         if (facts != NULL && !place.recorder->saturating) {
             count_up(place.recorder, C_OTHER);
-            add_failure(&place, facts, THROW, arguments[2]);
+            add_failure(&place, facts, THROW, -1, arguments[2]);
         }
     }
     Py_RETURN_NONE;
 }
 
 /* Put an exception on the list. */
-COLD static void note(Place *place, const Facts *facts, PyObject *error) {
+static void note(Place *place, const Facts *facts, PyObject *error) {
     Thread *thread = threads_current(place->recorder, place->state);
     if (thread != NULL) {
         notes_exception(place->recorder, thread, facts, line_of((Facts *)facts, _PyInterpreterFrame_LASTI(place->frame)), error);
@@ -377,9 +382,7 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
         ignore_raising(r);
     }
     Thread *thread = threads_current(r, place.state);
-    if (thread != NULL && r->passing) {
-        late_catch(r, thread, place.frame);
-    }
+    Activation *top = thread != NULL && r->passing ? late_catch(r, thread, place.frame) : NULL;
     bool ends = failure_ends_iteration(error);
     if (failure_is_new(r, error)) {
         failure_note_limit(r, error);
@@ -388,11 +391,11 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
             note(&place, facts, error);
         }
     }
-    int unit = _PyInterpreterFrame_LASTI(place.frame);
-    if (!ends || !failure_is_internal(facts, unit)) {
-        add_failure(&place, facts, EXCEPTION, error);
-    } else if (r->passing && thread != NULL) {
-        late_end(r, thread, place.frame);
+    int unit = small_number(arguments[1]) / (int)sizeof(_Py_CODEUNIT);
+    if (!ends || !failure_is_internal(facts, _PyInterpreterFrame_LASTI(place.frame))) {
+        add_failure(&place, facts, EXCEPTION, unit, error);
+    } else if (top != NULL && top->frame == place.frame) {
+        late_land(top, unit, error);
     }
     Py_RETURN_NONE;
 }
@@ -426,7 +429,7 @@ static PyObject *on_unwind(PyObject *self, PyObject *const *arguments, size_t fl
     }
     count_up(r, C_OTHER);
     if (!r->ignoring_raising) {
-        add_failure(&place, facts, UNWIND, arguments[2]);
+        add_failure(&place, facts, UNWIND, -1, arguments[2]);
     }
     Py_RETURN_NONE;
 }

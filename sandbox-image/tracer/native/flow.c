@@ -5,7 +5,11 @@
  * instructions that run after its event and before the next are its own. That
  * they lead to is found as CPython 3.13 does: the first instruction of a line,
  * the target of a jump and that of a handler have an event when the instruction
- * before them, as it ran, has another line. */
+ * before them, as it ran, has another line.
+ *
+ * An exception leads to a handler. Most handlers begin with instructions of no
+ * line: they are a node without an event, and another is the function's end by
+ * an exception. */
 #include "flow.h"
 
 #include <opcode.h>
@@ -110,12 +114,9 @@ static void mark_lines(Code *c) {
     }
 }
 
-/* Return the node at a unit, making it when there is none. */
-static int node_at(Code *c, int unit) {
+/* Make a node. */
+static int node_add(Code *c, Node node) {
     Flow *flow = c->flow;
-    if (flow->node_at[unit] >= 0) {
-        return flow->node_at[unit];
-    }
     if (flow->count == c->room) {
         int room = c->room * 2;
         Node *more = PyMem_RawRealloc(flow->nodes, (size_t)room * sizeof(Node));
@@ -126,9 +127,20 @@ static int node_at(Code *c, int unit) {
         flow->nodes = more;
         c->room = room;
     }
-    flow->nodes[flow->count] = (Node){.unit = unit, .line = c->facts->lines[unit], .safe = true, .calm = true, .condition = -1};
-    flow->node_at[unit] = flow->count;
+    node.safe = node.calm = true;
+    node.condition = -1;
+    flow->nodes[flow->count] = node;
     return flow->count++;
+}
+
+/* Return the node at a unit, making it when there is none. */
+static int node_at(Code *c, int unit) {
+    if (c->flow->node_at[unit] < 0) {
+        int line = c->facts->lines[unit];
+        bool silent = line == 0 && unit > c->code->_co_firsttraceable;
+        c->flow->node_at[unit] = node_add(c, (Node){.unit = unit, .line = line, .silent = silent, .passed = silent, .ever = silent});
+    }
+    return c->flow->node_at[unit];
 }
 
 /* Add an edge from the last node that has some, once. */
@@ -191,6 +203,27 @@ static void go(Code *c, int node, int from, int to, int *depth) {
     }
 }
 
+/* Whether an instruction can raise again what a handler was called for: that has no event of its own. */
+static bool can_raise_again(const Code *c, int unit) {
+    int operation = c->facts->operations[unit];
+    return operation == RERAISE || operation == END_ASYNC_FOR || operation == CLEANUP_THROW ||
+           (operation == RAISE_VARARGS && c->argument[unit] == 0);
+}
+
+/* Go on where an exception leads to that is raised again. */
+static void raise_again(Code *c, int node, int unit, int *depth) {
+    Flow *flow = c->flow;
+    int landing = flow->landing[unit];
+    if (node >= 0 && landing >= 0) {
+        edge_add(c, node, landing);
+    } else if (node >= 0) {
+        flow->nodes[node].raises = true;
+    } else if (landing >= 0 && landing != flow->exit && c->seen[flow->nodes[landing].unit] != 1) {
+        c->seen[flow->nodes[landing].unit] = 1;
+        c->stack[(*depth)++] = flow->nodes[landing].unit;
+    }
+}
+
 /* Follow what runs after a node's event; with NO_NODE what runs in handlers without one. */
 static void follow(Code *c, int node, int depth) {
     const Facts *facts = c->facts;
@@ -211,15 +244,44 @@ static void follow(Code *c, int node, int depth) {
                 go(c, node, unit, target + 1, &depth);
             }
         }
+        if (can_raise_again(c, unit)) {
+            raise_again(c, node, unit, &depth);
+        }
         if (!never_goes_on(operation)) {
             go(c, node, unit, c->next[unit], &depth);
         }
     }
 }
 
-/* Follow the handlers of exceptions, once all are marked: what runs before
- * their first LINE event is nobody's, and that event is loud. */
-static void follow_handlers(Code *c, bool marking) {
+/* Find out where exceptions lead to. Handlers with a line of their own have an event or
+ * none, as the line before them was: what runs before their first certain one is nobody's. */
+static void find_landings(Code *c) {
+    const Facts *facts = c->facts;
+    Flow *flow = c->flow;
+    const uint8_t *at = (const uint8_t *)PyBytes_AS_STRING(c->code->co_exceptiontable);
+    const uint8_t *end = at + PyBytes_GET_SIZE(c->code->co_exceptiontable);
+    flow->exit = node_add(c, (Node){.unit = -1, .silent = true, .passed = true, .ever = true});
+    for (int unit = 0; unit < facts->units; unit++) {
+        flow->landing[unit] = flow->exit;
+    }
+    while (at < end && !c->failed) {
+        int first = read_entry(&at, end), size = read_entry(&at, end), handler = read_entry(&at, end), landing = NO_NODE;
+        read_entry(&at, end);
+        if (is_start(c, handler) && facts->operations[handler] != END_ASYNC_FOR) {
+            int node = node_at(c, handler);
+            bool silent = flow->nodes[node].silent;
+            c->marked[handler] |= !silent;
+            flow->nodes[node].loud |= !silent;
+            landing = silent ? node : NO_NODE;
+        }
+        for (int unit = first; unit < facts->units && unit - first < size; unit++) {
+            flow->landing[unit] = landing;
+        }
+    }
+}
+
+/* Follow the handlers that have a line, once all are known. */
+static void follow_handlers(Code *c) {
     const uint8_t *at = (const uint8_t *)PyBytes_AS_STRING(c->code->co_exceptiontable);
     const uint8_t *end = at + PyBytes_GET_SIZE(c->code->co_exceptiontable);
     while (at < end && !c->failed) {
@@ -227,14 +289,8 @@ static void follow_handlers(Code *c, bool marking) {
         read_entry(&at, end);
         int handler = read_entry(&at, end);
         read_entry(&at, end);
-        if (!is_start(c, handler)) {
-            continue;
-        }
-        if (marking && c->facts->lines[handler] > 0 && c->facts->operations[handler] != END_ASYNC_FOR) {
-            c->marked[handler] = true;
-            c->flow->nodes[node_at(c, handler)].loud = true;
-        }
-        if (!marking && c->seen[handler] != 1) {
+        bool known = is_start(c, handler) && c->flow->node_at[handler] >= 0 && c->flow->nodes[c->flow->node_at[handler]].silent;
+        if (is_start(c, handler) && !known && c->seen[handler] != 1) {
             c->seen[handler] = 1;
             c->stack[0] = handler;
             follow(c, NO_NODE, 1);
@@ -242,22 +298,29 @@ static void follow_handlers(Code *c, bool marking) {
     }
 }
 
-/* What raises again leads to loud places only: that has no event of its own. Where
- * more than two nodes share a place, a later event there does not tell them apart. */
+/* What can go on at an unknown place, if by way of silent nodes, is loud and leads to loud ones only. Where more
+ * than two nodes share a place, a later event there does not tell them apart: what leads to a silent one of them is loud. */
 static void settle(Code *c) {
     Flow *flow = c->flow;
     for (int unit = 0; unit < c->facts->units; unit++) {
         const int32_t *owner = flow->owner[unit];
-        if (owner[0] >= 0 && owner[1] >= 0) {
-            flow->shared++;
-        }
-        if (c->facts->operations[unit] == RERAISE) {
-            for (int k = 0; k < 2; k++) {
-                const Node *node = owner[k] >= 0 ? &flow->nodes[owner[k]] : NULL;
-                for (int i = 0; node != NULL && i < node->count; i++) {
-                    flow->nodes[flow->edges[node->first + i]].loud = true;
-                }
+        flow->shared += owner[0] >= 0 && owner[1] >= 0;
+    }
+    for (bool changed = true; changed && !c->failed;) {
+        changed = false;
+        c->failed |= (c->work += flow->count) > (int64_t)c->facts->units * MOST_SHARED;
+        for (int i = 0; i < flow->count; i++) {
+            Node *node = &flow->nodes[i];
+            for (int k = node->first; k < node->first + node->count; k++) {
+                Node *next = &flow->nodes[flow->edges[k]];
+                bool raises = next->silent && node->raises != next->raises, loud = next->silent && next->loud && !node->loud;
+                changed |= raises || loud;
+                node->raises |= raises;
+                next->raises |= raises;
+                next->loud |= node->raises;
+                node->loud |= loud;
             }
+            node->loud |= node->raises;
         }
     }
 }
@@ -275,14 +338,16 @@ static void build(Code *c) {
         return;
     }
     flow->nodes[node_at(c, start)].loud = true;
-    follow_handlers(c, true);
-    follow_handlers(c, false);
+    find_landings(c);
+    follow_handlers(c);
     for (int node = 0; node < flow->count && !c->failed; node++) {
         int unit = flow->nodes[node].unit;
         flow->nodes[node].first = flow->edge_count;
-        c->seen[unit] = (uint32_t)node + 2;
-        c->stack[0] = unit;
-        follow(c, node, 1);
+        if (node != flow->exit) {
+            c->seen[unit] = (uint32_t)node + 2;
+            c->stack[0] = unit;
+            follow(c, node, 1);
+        }
         flow->nodes[node].count = flow->edge_count - flow->nodes[node].first;
     }
     settle(c);
@@ -297,6 +362,7 @@ void flow_free(Flow *flow) {
     PyMem_RawFree(flow->edges);
     PyMem_RawFree(flow->node_at);
     PyMem_RawFree(flow->owner);
+    PyMem_RawFree(flow->landing);
     PyMem_RawFree(flow);
 }
 
@@ -317,9 +383,10 @@ Flow *flow_make(Facts *facts, PyCodeObject *code) {
         flow->edges = PyMem_RawMalloc(FIRST_ROOM * sizeof(int32_t));
         flow->node_at = PyMem_RawMalloc(units * sizeof(int32_t));
         flow->owner = PyMem_RawMalloc(units * sizeof *flow->owner);
+        flow->landing = PyMem_RawMalloc(units * sizeof(int32_t));
     }
     c.failed = bytes == NULL || flow == NULL || flow->nodes == NULL || flow->edges == NULL || flow->node_at == NULL ||
-               flow->owner == NULL || c.next == NULL || c.argument == NULL || c.marked == NULL || c.seen == NULL || c.stack == NULL;
+               flow->owner == NULL || flow->landing == NULL || c.next == NULL || c.argument == NULL || c.marked == NULL || c.seen == NULL || c.stack == NULL;
     if (!c.failed) {
         list_instructions(&c, (const uint8_t *)PyBytes_AS_STRING(bytes));
         build(&c);

@@ -59,9 +59,22 @@ static void revive(Recorder *r, const Facts *facts) {
     }
 }
 
+/* Record what every thread has passed. */
+void late_catch_all(Recorder *r) {
+    PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; state != NULL; state = PyThreadState_Next(state)) {
+        for (Thread *thread = r->threads; thread != NULL; thread = thread->next) {
+            if (thread->state == state && thread->id == state->id) {
+                late_catch(r, thread, state->current_frame);
+            }
+        }
+    }
+}
+
 /* Decide anew what is passed, and have the events again of what is no longer. */
 static void decide_anew(Recorder *r, Facts *facts) {
     Flow *flow = facts->flow;
+    late_catch_all(r); /* what lies behind is found by what was decided before */
     bool *passed = PyMem_RawCalloc((size_t)flow->count, sizeof(bool)), lost = passed == NULL;
     for (int i = 0; passed != NULL && i < flow->count; i++) {
         passed[i] = flow->nodes[i].passed;
@@ -85,21 +98,21 @@ void late_settle(Recorder *r, Facts *facts) {
 
 /* Note what came up at a unit. */
 static void mark(Facts *facts, int unit, int what) {
-    if (facts->marks == NULL || facts->marks[unit] & what) {
+    if (facts->marks == NULL || (facts->marks[unit] & what) == what) {
         return;
     }
     facts->marks[unit] |= (uint8_t)what;
     for (int i = 0; facts->flow != NULL && i < 2; i++) {
         int owner = facts->flow->owner[unit][i];
         const Node *node = owner >= 0 ? &facts->flow->nodes[owner] : NULL;
-        facts->flow->stale |= node != NULL && (what == MARK_NOISY ? facts->flow->strict && node->calm && !node->noisy : node->calm || node->safe);
+        facts->flow->stale |= node != NULL && (what & MARK_NOISY ? facts->flow->strict && node->calm && !node->noisy : node->calm || node->safe);
     }
 }
 
 /* A function does not go as its flow says, as a debugger that jumps can bring about: all its lines are loud from now on. */
 static void break_off(Recorder *r, Facts *facts) {
     for (int i = 0; i < facts->flow->count; i++) {
-        if (facts->flow->nodes[i].passed) {
+        if (facts->flow->nodes[i].passed && !facts->flow->nodes[i].silent) {
             r->counters[C_FLAGS] |= FLAG_INEXACT;
         }
     }
@@ -119,6 +132,14 @@ uint64_t late_count(Recorder *r, const Facts *facts, uint32_t counter, int unit)
     return count_up(r, counter & ~PROBED);
 }
 
+/* Return what has run since the last record of a function, NULL when that is not known. An
+ * exception may have led there out of the midst of something. */
+const Node *late_after(const Activation *activation) {
+    const Flow *flow = activation->facts->flow;
+    const Node *node = flow != NULL && activation->node >= 0 ? &flow->nodes[activation->node] : NULL;
+    return node != NULL && !node->silent ? node : NULL;
+}
+
 /* Record a line that was passed; rest is what has been stored since. */
 static void tell_line(Recorder *r, Thread *thread, Activation *activation, int number, const uint64_t *rest) {
     Facts *facts = activation->facts;
@@ -126,7 +147,7 @@ static void tell_line(Recorder *r, Thread *thread, Activation *activation, int n
     late_count(r, facts, facts->counters[node->line - facts->low_line], node->unit);
     activation->line = node->line;
     Event event = {
-        .kind = LINE, .thread = thread, .activation = activation, .after = &facts->flow->nodes[activation->node], .rest = rest, .late = true,
+        .kind = LINE, .thread = thread, .activation = activation, .after = late_after(activation), .rest = rest, .late = true,
     };
     events_add(r, &event);
     activation->node = number;
@@ -156,8 +177,10 @@ static void tell_all(Recorder *r, Thread *thread, Activation *activation, const 
     for (int i = 0; i < count; i++) {
         int number = i < way->count ? way->node[i] : last;
         const Node *node = &flow->nodes[number], *before = &flow->nodes[activation->node];
-        bool changed = !before->calm || before->stores[0] != 0 || before->stores[1] != 0;
-        if (changed || !tell_bare(r, thread, activation, number)) {
+        bool changed = before->silent || !before->calm || before->stores[0] != 0 || before->stores[1] != 0;
+        if (node->silent) {
+            activation->node = number;
+        } else if (changed || !tell_bare(r, thread, activation, number)) {
             tell_line(r, thread, activation, number, rest);
         }
         rest[0] &= ~node->stores[0]; /* no variable is stored to twice on a way */
@@ -172,14 +195,18 @@ static void tell(Recorder *r, Thread *thread, Activation *activation, const Path
         tell_all(r, thread, activation, way, last);
         return;
     }
-    if (way->count == 0 || events_add_bare(r, thread, activation, way->lines, way->count)) {
-        activation->node = way->count > 0 ? way->node[way->count - 1] : activation->node;
-    } else {
+    const Node *nodes = activation->facts->flow->nodes;
+    if (way->line_count > 0 && !events_add_bare(r, thread, activation, way->lines, way->line_count)) {
         for (int i = 0; i < way->count; i++) {
-            tell_line(r, thread, activation, way->node[i], none);
+            if (!nodes[way->node[i]].silent) {
+                tell_line(r, thread, activation, way->node[i], none);
+            }
         }
     }
-    if (last >= 0 && !tell_bare(r, thread, activation, last)) {
+    activation->node = way->count > 0 ? way->node[way->count - 1] : activation->node;
+    if (last >= 0 && nodes[last].silent) {
+        activation->node = last;
+    } else if (last >= 0 && !tell_bare(r, thread, activation, last)) {
         tell_line(r, thread, activation, last, none);
     }
 }
@@ -234,7 +261,7 @@ static Flow *flow_of(Recorder *r, Facts *facts, PyCodeObject *code, uint64_t hit
             place_all(r, facts);
         }
     } else if (facts->flow->strict && !(r->with_values && r->recording)) {
-        passing_decide(r, facts);
+        facts->flow->stale = true; /* more lines can be passed when no values are recorded */
     }
     return facts->flow;
 }
@@ -305,14 +332,36 @@ Activation *late_catch(Recorder *r, Thread *thread, const _PyInterpreterFrame *f
     return top;
 }
 
-/* An iteration has ended that is a loop's or an `await`'s own. Of the latter the
- * function goes on in what is a handler. */
-void late_end(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame) {
-    Activation *top = late_catch(r, thread, frame);
-    int unit = top != NULL ? _PyInterpreterFrame_LASTI(top->frame) : -1;
-    if (top != NULL && top->frame == frame && unit >= 0 && unit < top->facts->units && top->facts->operations[unit] != FOR_ITER) {
-        top->node = -1;
+/* An exception has been raised at a unit: the function goes on in a handler, or not at all. That
+ * an iteration is over, a loop or an `await` only takes notice of. */
+void late_land(Activation *activation, int unit, PyObject *error) {
+    const Facts *facts = activation->facts;
+    bool known = facts->flow != NULL && unit >= 0 && unit < facts->units;
+    bool loops = known && (facts->operations[unit] == FOR_ITER || facts->operations[unit] == SEND);
+    if (!loops || !PyType_IsSubtype(Py_TYPE(error), (PyTypeObject *)PyExc_StopIteration)) {
+        activation->node = known ? facts->flow->landing[unit] : -1;
     }
+}
+
+/* A function ends by an exception: record what was passed since it was raised. */
+void late_leave(Recorder *r, Thread *thread, Activation *activation) {
+    const Flow *flow = activation->facts->flow;
+    if (flow == NULL || flow->broken || activation->node < 0 || activation->node == flow->exit) {
+        return;
+    }
+    const Path *way = passing_way(activation->facts, activation->node, flow->exit);
+    if (way != NULL && way->count > 0) {
+        tell(r, thread, activation, way, -1);
+    }
+}
+
+/* Whether a function has been called by an instruction of a frame, given the frame that waits for it: that
+ * one, or between them the one with which the interpreter makes an instance. */
+static bool is_call_of(const _PyInterpreterFrame *caller, const _PyInterpreterFrame *frame) {
+    if (frame != caller && frame->previous == caller && PyCode_Check(frame->f_executable)) {
+        return _PyCode_CODE((PyCodeObject *)frame->f_executable)[0].op.code == EXIT_INIT_CHECK;
+    }
+    return frame == caller;
 }
 
 /* A function starts or goes on: record what the one that runs it has passed, and
@@ -321,7 +370,7 @@ void late_parent(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame) 
     Activation *top = late_catch(r, thread, frame);
     int unit = top != NULL ? _PyInterpreterFrame_LASTI(top->frame) : -1;
     if (top != NULL && unit >= 0 && unit < top->facts->units) {
-        mark(top->facts, unit, MARK_NOISY);
+        mark(top->facts, unit, MARK_NOISY | (is_call_of(top->frame, frame) ? MARK_CALLS : 0));
         late_settle(r, top->facts);
     }
 }

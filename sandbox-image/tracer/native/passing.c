@@ -37,7 +37,7 @@ bool passing_is_calm(int operation, int now) {
         case JUMP_BACKWARD: case JUMP_BACKWARD_NO_INTERRUPT: case BUILD_TUPLE: case BUILD_LIST: case BUILD_SLICE: case BUILD_STRING:
         case BUILD_MAP: case BUILD_SET: case BUILD_CONST_KEY_MAP: case FORMAT_SIMPLE: case FORMAT_WITH_SPEC: case GET_ITER: case GET_LEN:
         case FOR_ITER: case LIST_APPEND: case SET_ADD: case MAP_ADD: case MAKE_FUNCTION: case SET_FUNCTION_ATTRIBUTE: case YIELD_VALUE:
-        case RETURN_VALUE: case RETURN_CONST:
+        case RETURN_VALUE: case RETURN_CONST: case PUSH_EXC_INFO: case CHECK_EXC_MATCH: case POP_EXCEPT: case RERAISE:
             return true;
         case LOAD_ATTR: case BINARY_SUBSCR: case UNPACK_SEQUENCE:
             return is_plain(now);
@@ -52,7 +52,21 @@ static bool is_safe(int operation) {
         case LOAD_ATTR: case BINARY_SUBSCR: case UNPACK_SEQUENCE: case UNPACK_EX: case BINARY_SLICE: case STORE_ATTR: case STORE_SUBSCR:
         case STORE_SLICE: case STORE_NAME: case STORE_GLOBAL: case STORE_DEREF: case LOAD_LOCALS: case LOAD_SUPER_ATTR:
         case LOAD_FROM_DICT_OR_DEREF: case LOAD_FROM_DICT_OR_GLOBALS: case CONVERT_VALUE: case MATCH_MAPPING: case MATCH_SEQUENCE:
-        case MATCH_KEYS: case MATCH_CLASS:
+        case MATCH_KEYS: case MATCH_CLASS: case CHECK_EG_MATCH: case RAISE_VARARGS:
+            return true;
+        default:
+            return false;
+    }
+}
+
+/* Whether a call has been found to call one of the program's functions, which has events, or one of
+ * the interpreter's own that neither waits nor ends the program. */
+static bool is_safe_call(const Facts *facts, int unit, int now) {
+    switch (now) {
+        case CALL_PY_EXACT_ARGS: case CALL_PY_GENERAL: case CALL_BOUND_METHOD_EXACT_ARGS: case CALL_BOUND_METHOD_GENERAL:
+        case CALL_ALLOC_AND_ENTER_INIT:
+            return facts->marks != NULL && facts->marks[unit] & MARK_CALLS;
+        case CALL_LEN: case CALL_ISINSTANCE: case CALL_TYPE_1: case CALL_LIST_APPEND:
             return true;
         default:
             return false;
@@ -93,10 +107,10 @@ static void judge_in_place(const Facts *facts, Node *node, PyCodeObject *code, i
 /* Take an instruction of a node into account. */
 void passing_judge(const Facts *facts, Node *node, PyCodeObject *code, int unit, int argument) {
     int operation = facts->operations[unit];
-    bool calm = passing_is_calm(operation, _PyCode_CODE(code)[unit].op.code);
+    int now = _PyCode_CODE(code)[unit].op.code;
+    bool calm = passing_is_calm(operation, now);
     node->calm &= calm;
-    node->safe &= calm || is_safe(operation);
-    node->raises |= operation == RERAISE;
+    node->safe &= calm || is_safe(operation) || (operation == CALL && is_safe_call(facts, unit, now));
     node->fetches |= operation == FOR_ITER || operation == UNPACK_SEQUENCE || operation == BINARY_SUBSCR || operation == CONTAINS_OP;
     note_stores(node, operation, argument);
     if (operation == BINARY_OP && argument >= NB_INPLACE_ADD) {
@@ -181,7 +195,7 @@ static bool all_clear(Check *k) {
     memset(k->come, 0, (size_t)flow->count * sizeof *k->come);
     memset(k->inside, 0, (size_t)flow->count * sizeof *k->inside);
     for (int node = 0; node < flow->count; node++) {
-        if (!flow->nodes[node].passed && !is_clear(k, node)) {
+        if ((!flow->nodes[node].passed || flow->nodes[node].silent) && !is_clear(k, node)) {
             return false;
         }
     }
@@ -272,7 +286,7 @@ static void choose(Recorder *r, Check *k, Candidate *candidates) {
 void passing_decide(Recorder *r, Facts *facts) {
     Flow *flow = facts->flow;
     for (int i = 0; i < flow->count && (flow->stale || flow->broken); i++) {
-        flow->nodes[i].passed = false;
+        flow->nodes[i].passed = flow->nodes[i].silent;
     }
     flow->strict = r->with_values && r->recording; /* later no more: what was chosen holds then too */
     flow->stale = false;
@@ -302,6 +316,7 @@ void passing_decide(Recorder *r, Facts *facts) {
 /* Forget the ways that were found. */
 void passing_forget(Flow *flow) {
     for (int i = 0; i < flow->count; i++) {
+        flow->nodes[i].way = NULL;
         while (flow->nodes[i].paths != NULL) {
             Path *path = flow->nodes[i].paths;
             flow->nodes[i].paths = path->next;
@@ -351,8 +366,8 @@ PassedLine passing_line(const Facts *facts, int number) {
     return line;
 }
 
-/* Return the way from one node to another; NULL when there is no memory. */
-const Path *passing_way(const Facts *facts, int from, int to) {
+/* Find the way from one node to another; NULL when there is no memory. */
+static const Path *find_way(const Facts *facts, int from, int to) {
     static const Path direct = {.count = 0};
     Flow *flow = facts->flow;
     const Node *start = &flow->nodes[from];
@@ -388,10 +403,24 @@ const Path *passing_way(const Facts *facts, int from, int to) {
         for (int at = to, i = count; i > 0;) {
             at = back[at];
             path->node[--i] = at;
-            lines[i] = passing_line(facts, at);
+        }
+        for (int i = 0; i < count; i++) {
+            if (!flow->nodes[path->node[i]].silent) {
+                lines[path->line_count++] = passing_line(facts, path->node[i]);
+            }
         }
         flow->nodes[to].paths = path;
     }
     PyMem_RawFree(back);
     return path;
+}
+
+/* Return the way from one node to another; NULL when there is no memory. */
+const Path *passing_way(const Facts *facts, int from, int to) {
+    Node *node = &facts->flow->nodes[to];
+    if (node->way == NULL || node->way_from != from) {
+        node->way = find_way(facts, from, to);
+        node->way_from = from;
+    }
+    return node->way;
 }

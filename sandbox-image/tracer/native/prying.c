@@ -6,18 +6,6 @@
 
 #include "flow.h"
 
-/* Record what every thread has passed. */
-static void catch_all(Recorder *r) {
-    PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-    for (; state != NULL; state = PyThreadState_Next(state)) {
-        for (Thread *thread = r->threads; thread != NULL; thread = thread->next) {
-            if (thread->state == state && thread->id == state->id) {
-                late_catch(r, thread, state->current_frame);
-            }
-        }
-    }
-}
-
 /* The program reaches for frames. Through one, variables can be changed from
  * everywhere; a function that traces can also let a frame go on at another line: then no more lines are passed. */
 static void pry(Recorder *r, bool jumping) {
@@ -25,7 +13,7 @@ static void pry(Recorder *r, bool jumping) {
         return;
     }
     r->prying = true;
-    catch_all(r);
+    late_catch_all(r);
     if (jumping) {
         late_stop(r);
         return;

@@ -431,10 +431,10 @@ PyObject *call_python(PyObject *callable, PyObject *argument);
 void notes_open(Recorder *r);
 void notes_count(Recorder *r, int count);
 bool notes_may_ask(Recorder *r);
-COLD void notes_exception(Recorder *r, Thread *thread, const Facts *facts, int line, PyObject *error);
+void notes_exception(Recorder *r, Thread *thread, const Facts *facts, int line, PyObject *error);
 COLD bool notes_fate(Recorder *r, PyObject *error, int fate);
 COLD void notes_unwind(Recorder *r, PyThreadState *state, const _PyInterpreterFrame *frame, PyObject *error);
-COLD void notes_outcome(Recorder *r, PyThreadState *state, const _PyInterpreterFrame *frame, PyObject *error);
+void notes_outcome(Recorder *r, PyThreadState *state, const _PyInterpreterFrame *frame, PyObject *error);
 bool notes_is_library(const PyCodeObject *code, const char *name);
 
 /* audit.c */

@@ -85,6 +85,45 @@ KINDS = [Base, Slots, Loud, Odd, Words, Table, lambda *a: Point(*a[:2]), lambda 
 def make(n, *args): return KINDS[n % len(KINDS)](*args)
 '''
 
+DRIVER = '''\
+def count(n):
+    for i in range(n):
+        yield i
+class Steps:
+    def __init__(self, n): self.left = n
+    def __aiter__(self): return self
+    async def __anext__(self):
+        self.left -= 1
+        if self.left < 0: raise StopAsyncIteration
+        await Turn()
+        return self.left
+class Turn:
+    def __await__(self): return self
+    def __iter__(self): return self
+    def __next__(self):
+        self.times = 1 + getattr(self, "times", 0)
+        if self.times > 1: raise StopIteration(self.times)
+class Waited(Managed):
+    async def __aenter__(self): return self
+    async def __aexit__(self, *told): return self.__exit__(*told)
+def finish(target, way):
+    tick()
+    if way == 0: show(*target)
+    elif way == 1: show(next(target)); show(target.throw(Hop("thrown"))); target.close()
+    elif way == 2: show(next(target)); target.throw(KeyError)
+    else: show(next(target)); show(next(target)); target.close()
+def drive(kind, function):
+    global steps
+    for n in range(9):
+        steps = min(steps, 2500)
+        try:
+            made = function(n)
+            if kind == "async": made = made.__await__()
+            if kind == "def": show(made)
+            else: finish(made, n % 4)
+        except Exception as error: show(type(error).__name__)
+'''
+
 
 class Generator:
     """Writes one program."""
@@ -103,6 +142,7 @@ class Generator:
         for _ in range(self.random.randint(1, 4)):
             self.function(0)
         self.block(0, names, self.random.randint(4, 12), in_function=False)
+        Trouble(self.random.randrange(1 << 30), self.lines).functions()
         return PRELUDE + "\n".join(self.lines) + "\n"
 
     def add(self, depth: int, text: str) -> None:
@@ -226,6 +266,103 @@ class Generator:
             "show(asyncio.run(made))" if not in_function else "made.close()", "made.close()", "show(made.send(None))", "made.throw(Hop)",
         ]))
         self.add(depth, "except Exception as error: show(type(error).__name__)")
+
+
+class Trouble:
+    """Writes functions that exceptions go through in many ways, and calls of them."""
+
+    def __init__(self, seed: int, lines: list[str]) -> None:
+        """The functions are added to the lines."""
+        self.random = random.Random(seed)
+        self.lines = lines
+        self.left = 0
+        self.made: list[str] = []
+
+    def add(self, depth: int, text: str) -> None:
+        """Add a line."""
+        self.lines.append("    " * depth + text)
+
+    def functions(self) -> None:
+        """Add the functions, and drive each a few times."""
+        self.lines.extend(DRIVER.splitlines())
+        for number in range(self.random.randint(2, 4)):
+            kind = self.random.choice(["def", "def", "gen", "async"])
+            name, self.left = f"t{number}", 22
+            self.add(0, f"{'async ' if kind == 'async' else ''}def {name}(n):")
+            self.add(1, "tick(); a, b = n, 1")
+            self.block(1, kind, frozenset())
+            self.add(1, "yield a" if kind == "gen" else "a += 1")
+            self.add(1, "return (a, b)" if kind != "gen" else "return")
+            self.add(0, f"drive('{kind}', {name})")
+            if kind == "def":
+                self.made.append(name)
+
+    def block(self, depth: int, kind: str, within: frozenset[str]) -> None:
+        """Add statements; within says what they are in: a loop, a handler, a handler of groups."""
+        for _ in range(self.random.randint(1, 4)):
+            self.statement(depth, kind, within)
+
+    def statement(self, depth: int, kind: str, within: frozenset[str]) -> None:
+        """Add a statement."""
+        self.left -= 1
+        choice = self.random.randrange(20) if self.left > 0 and depth < 6 else self.random.randrange(8)
+        if choice < 4:
+            self.add(depth, self.random.choice(["a = a + n", "b = a * 2", "b ^= n", "a, b = b, a", "b = [a, b]", "a = -n", "b = str(b)", "a = {}; b = 3"]))
+        elif choice < 8:
+            self.add(depth, self.random.choice(self.leaves(kind, within)))
+        elif choice < 14:
+            self.attempt(depth, kind, within)
+        elif choice < 16:
+            self.add(depth, self.random.choice([f"if n % {self.random.randint(2, 4)}:", "if a:", "if n % 2 == 0:"]))
+            self.block(depth + 1, kind, within)
+            if self.random.random() < 0.5:
+                self.add(depth, "else:")
+                self.block(depth + 1, kind, within)
+        elif choice < 18:
+            loop = self.random.choice(["for i in range(3):", "for a in count(n % 4):", "while tick() or n % 5:"])
+            self.add(depth, loop if kind != "async" or self.random.random() < 0.5 else "async for a in Steps(n % 4):")
+            if loop.startswith("while"):
+                self.add(depth + 1, "n -= 1")
+            self.block(depth + 1, kind, within | {"loop"})
+            if self.random.random() < 0.2:
+                self.add(depth, "else:")
+                self.block(depth + 1, kind, within)
+        else:
+            word = "async " if kind == "async" and self.random.random() < 0.6 else ""
+            self.add(depth, f"{word}with {'Waited' if word else 'Managed'}({self.random.choice(['', 'n', '1'])}) as c:")
+            self.block(depth + 1, kind, within)
+
+    def leaves(self, kind: str, within: frozenset[str]) -> list[str]:
+        """Return statements that can raise, or leave a block."""
+        rest = self.random.randrange(4)
+        ways = [
+            f"if n % 4 == {rest}: raise Hop(a)", f"if n % 3 == {rest}: raise KeyError", "b = 6 // (n % 3)", "b = {1: 2}[n % 4]", "a = [1, 2][n]",
+            f"if n == {rest}: next(iter(()))", f"if n % 2: raise ExceptionGroup('g', [Hop(a), KeyError(n)])", "raise ValueError(n) from None",
+            f"b = {self.random.choice(self.made)}(n - 1) if n > 0 else 0" if self.made else "a = n", f"if n == {rest}: a.missing", "n.append(a)",
+        ]
+        if "group" not in within:
+            ways += [f"if n == {rest}: return{' a' if kind != 'gen' else ''}"] * 2
+        ways += [f"if n % 3 == {rest}: {self.random.choice(['break', 'continue'])}"] * 4 if "loop" in within else []
+        ways += ["raise", f"if n % 2 == {rest % 2}: raise"] if "handler" in within else []
+        ways += ["a = yield b", "yield", "yield from count(n % 3)"] * 2 if kind == "gen" else []
+        ways += ["await Turn()", "b = await Turn()"] * 2 if kind == "async" else []
+        return ways
+
+    def attempt(self, depth: int, kind: str, within: frozenset[str]) -> None:
+        """Add a try statement."""
+        self.add(depth, "try:")
+        self.block(depth + 1, kind, within)
+        clauses, groups = self.random.randint(0, 3), self.random.random() < 0.15
+        for _ in range(clauses):
+            what = self.random.choice(["Hop", "KeyError", "(KeyError, ZeroDivisionError)", "ValueError", "ArithmeticError", "Exception", "StopIteration"])
+            self.add(depth, f"except{'*' if groups else ''} {what}{self.random.choice([' as e', ''])}:")
+            self.block(depth + 1, kind, (within - {"loop"} | {"handler", "group"}) if groups else within | {"handler"})
+        if clauses and self.random.random() < 0.3:
+            self.add(depth, "else:")
+            self.block(depth + 1, kind, within)
+        if not clauses or self.random.random() < 0.4:
+            self.add(depth, "finally:")
+            self.block(depth + 1, kind, within)
 
 
 def program(seed: int) -> str:
