@@ -10,6 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/execra/tracefleet/internal/wire"
 )
@@ -29,7 +32,9 @@ type control struct {
 	FileBytes  int64       `json:"file_bytes"`
 	Processes  int64       `json:"processes"`
 	CPUS       int64       `json:"cpu_s"`
-	ExactMS    int64       `json:"exact_ms"` // processor time during which the tracer counts exactly
+	ExactMS    int64       `json:"exact_ms"`    // processor time during which the tracer counts exactly
+	CPUMS      int64       `json:"cpu_ms"`      // processor time after which the program is killed
+	WallEndMS  int64       `json:"wall_end_ms"` // reading of the monotonic clock at which it is killed
 	NProc      int64       `json:"nproc,omitempty"`
 }
 
@@ -116,8 +121,8 @@ func writeFile(root *os.Root, name string, data []byte) error {
 }
 
 // controlLine returns the line that starts the program, with the trace memory
-// of the given layout.
-func controlLine(info wire.JobInfo, areas []wire.Area, size int64) ([]byte, error) {
+// of the given layout, at the given reading of the monotonic clock.
+func controlLine(info wire.JobInfo, areas []wire.Area, size int64, now time.Duration) ([]byte, error) {
 	const backstop = 2 // seconds after which the kernel's own CPU limit follows ours
 	line, err := json.Marshal(control{
 		Entrypoint: info.Entrypoint, Args: nonNil(info.Args),
@@ -125,11 +130,21 @@ func controlLine(info wire.JobInfo, areas []wire.Area, size int64) ([]byte, erro
 		Events: info.TraceEvents, Areas: areas, Size: size,
 		OpenFiles: info.OpenFiles, FileBytes: info.FileBytes, Processes: info.Processes, NProc: info.NProc,
 		CPUS: (info.CPUMS+999)/1000 + backstop, ExactMS: min(info.CPUMS, info.WallMS) / 4,
+		CPUMS: info.CPUMS, WallEndMS: now.Milliseconds() + info.WallMS,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode the control line: %w", err)
 	}
 	return append(line, '\n'), nil
+}
+
+// monotonic reads the clock that all processes of the sandbox share; 0 when it cannot be read.
+func monotonic() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0
+	}
+	return time.Duration(now.Nano())
 }
 
 // nonNil turns nil into an empty list, so that JSON says [] and not null.

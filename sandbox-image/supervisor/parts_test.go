@@ -251,7 +251,7 @@ func TestControlLine(t *testing.T) {
 	info := goodJob()
 	info.Args, info.CPUMS, info.WallMS, info.TraceMode, info.TraceValues, info.TraceEvents, info.FileBytes = []string{"a b", "\n"}, 1500, 9000, "full", true, 7, 9
 	areas, size := wire.MemoryLayout(4096)
-	line, err := controlLine(info, areas[:], size)
+	line, err := controlLine(info, areas[:], size, 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestControlLine(t *testing.T) {
 	}
 	want := `{"entrypoint":"main.py","args":["a b","\n"],"mode":"full","values":true,"include":[],"events":7,` +
 		`"areas":[{"offset":4096,"capacity":4096},{"offset":8192,"capacity":2097152},{"offset":2105344,"capacity":524288},{"offset":2629632,"capacity":524288},{"offset":3153920,"capacity":135168},{"offset":3289088,"capacity":208896}],` +
-		`"size":3497984,"open_files":16,"file_bytes":9,"processes":1,"cpu_s":4,"exact_ms":375}` + "\n"
+		`"size":3497984,"open_files":16,"file_bytes":9,"processes":1,"cpu_s":4,"exact_ms":375,"cpu_ms":1500,"wall_end_ms":14000}` + "\n"
 	if diff := cmp.Diff(want, string(line)); diff != "" {
 		t.Errorf("control line (-want +got):\n%s", diff)
 	}

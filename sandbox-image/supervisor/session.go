@@ -84,7 +84,7 @@ func (s *session) prepare(folder string, info wire.JobInfo) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return controlLine(info, s.python.memory.areas[:], size)
+	return controlLine(info, s.python.memory.areas[:], size, monotonic())
 }
 
 // report says what was seen. All processes are gone or stopped, and both streams have ended.

@@ -19,6 +19,8 @@ ORDER_FD = 5
 MAX_ORDER_BYTES = 8 << 20
 PASS_AFTER = 64
 """Hits after which a line's event need not come where the next one tells; negative: it always comes. Tests order others."""
+BURST_MS = 500
+"""Processor time between bursts of events, once exact counting is over. Tests order others."""
 CHUNK_BYTES = 1 << 12
 """Of the order at once: as a rule all of it, and not so much that memory for it would have to be got from the kernel."""
 
@@ -66,6 +68,9 @@ class Order:
         self.nproc: int = _field(raw, "nproc", int, -1)
         self.pass_after: int = _field(raw, "pass_after", int, PASS_AFTER)
         self.exact_ms: int = _field(raw, "exact_ms", int, max(self.cpu_s - 2, 1) * 250)
+        self.cpu_ms: int = _field(raw, "cpu_ms", int, max(self.cpu_s - 2, 1) * 1000)
+        self.wall_end_ms: int = _field(raw, "wall_end_ms", int, 0)
+        self.burst_ms: int = _field(raw, "burst_ms", int, BURST_MS)
 
 
 def _field(raw: dict[str, Any], name: str, kind: type, default: Any = None) -> Any:

@@ -40,6 +40,11 @@ type program struct {
 	Unbuffered bool `json:"unbuffered"`
 	// PassAfter is after how many hits a line may be passed; negative for never, nil for the tracer's own number.
 	PassAfter *int64 `json:"pass_after,omitempty"`
+	// BurstMS is the processor time between bursts once exact counting is over; 0 for the tracer's own.
+	BurstMS int64 `json:"burst_ms,omitempty"`
+	// CPUMS is the processor time at which the tracer takes the program to be killed, CPUS at which it is; 0 for the harness's own.
+	CPUMS int64 `json:"cpu_ms,omitempty"`
+	CPUS  int64 `json:"cpu_s,omitempty"`
 	// Environment is added to what a program finds.
 	Environment map[string]string `json:"environment,omitempty"`
 	// Seed makes the program one that tests/generate.py writes.

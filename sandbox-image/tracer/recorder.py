@@ -39,7 +39,8 @@ class Recorder:
             memory=memory.map, areas=memory.areas, include=tuple(map(_prefixes, order.include)),
             lines=order.mode in ("full", "lines"), values=order.mode == "full" and order.values, events=order.events,
             exact_ms=order.exact_ms, disable=sys.monitoring.DISABLE, set_local=sys.monitoring.set_local_events,
-            set_events=sys.monitoring.set_events, fail=fail, message=message, pass_after=order.pass_after,
+            set_events=sys.monitoring.set_events, restart=sys.monitoring.restart_events, fail=fail, message=message,
+            pass_after=order.pass_after, cpu_ms=order.cpu_ms, wall_end_ms=order.wall_end_ms, burst_ms=order.burst_ms,
         )
         self._attachment = Attachment({event: self._native.callback(event.bit_length() - 1) for event in FOLLOWED})
         self._files: list[Any] = []

@@ -246,6 +246,8 @@ except TypeError as error: print(error)`,
 		"spawn":          "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', 'import sys; print(sorted(sys.modules) == sorted(sys.modules), len(sys.modules), sys._xoptions)'], capture_output=True, text=True))",
 	} {
 		programs[name] = script(source)
+		// Exact counting is over at once, and bursts come one after the other.
+		programs[name+" in bursts"] = with(source, func(p *program) { p.ExactMS, p.BurstMS = 0, 1 })
 	}
 	outcomes := run(t, programs)
 	for _, name := range slices.Sorted(maps.Keys(programs)) {

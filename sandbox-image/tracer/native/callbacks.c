@@ -8,6 +8,8 @@
 
 #include "flow.h"
 
+#include <internal/pycore_interp.h>
+
 enum { SATURATED = 1000 };
 
 /* What an event is about. */
@@ -129,7 +131,7 @@ static PyObject *on_start(PyObject *self, PyObject *const *arguments, size_t fla
     }
     Facts *caller = thread->depth > 0 ? thread->stack[thread->depth - 1].facts : NULL;
     Activation *activation = threads_push(r, thread, place.frame, facts);
-    if (caller != NULL && !r->saturating) {
+    if (caller != NULL) {
         count_up(r, facts->caller == caller ? facts->caller_counter : edges_count(r, caller, facts));
     }
     if (activation != NULL) {
@@ -239,11 +241,14 @@ static PyObject *leave(PyObject *self, PyObject *const *arguments, size_t flags,
     }
     Recorder *r = place.recorder;
     Facts *facts = codes_get(r, place.code);
-    if (facts == NULL || r->saturating) {
+    if (facts == NULL) {
         return Py_NewRef(r->disable);
     }
     count_up(r, C_OTHER);
     Thread *thread = threads_current(r, place.state);
+    if (thread != NULL && r->saturating) {
+        threads_walk(r, thread, place.frame);
+    }
     Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
     if (activation != NULL) {
         if (r->passing) {
@@ -257,6 +262,9 @@ static PyObject *leave(PyObject *self, PyObject *const *arguments, size_t flags,
         } else {
             threads_pop(r, thread, place.frame);
         }
+    }
+    if (r->saturating) {
+        return judge(r, ++facts->handed);
     }
     Py_RETURN_NONE;
 }
@@ -280,12 +288,14 @@ static PyObject *on_resume(PyObject *self, PyObject *const *arguments, size_t fl
     }
     Recorder *r = place.recorder;
     Facts *facts = codes_get(r, place.code);
-    if (facts == NULL || r->saturating) {
+    if (facts == NULL) {
         return Py_NewRef(r->disable);
     }
     count_up(r, C_OTHER);
     Thread *thread = threads_current(r, place.state);
-    if (thread != NULL && r->passing) {
+    if (thread != NULL && r->saturating) {
+        threads_walk(r, thread, place.frame->previous);
+    } else if (thread != NULL && r->passing) {
         late_parent(r, thread, place.frame->previous);
     }
     Activation *activation = thread != NULL ? threads_resume(r, thread, place.frame, facts) : NULL;
@@ -294,6 +304,9 @@ static PyObject *on_resume(PyObject *self, PyObject *const *arguments, size_t fl
         set_line(activation);
         add(r, thread, activation, RESUME, NULL, NULL);
         late_settle(r, facts);
+    }
+    if (r->saturating) {
+        return judge(r, ++facts->handed);
     }
     Py_RETURN_NONE;
 }
@@ -360,6 +373,38 @@ static void ignore_raising(Recorder *r) {
     r->ignoring_raising = true;
     r->mask = 1 << ON_START | 1 << ON_UNWIND;
     call_builtin(r, r->set_events, NULL, r->mask);
+}
+
+/* Whether no other tool is at work: to switch all places on again would be for its eyes too. */
+static bool is_alone(const Recorder *r) {
+    for (int tool = 0; tool < PY_MONITORING_TOOL_IDS; tool++) {
+        if (tool != TOOL && r->interpreter->monitoring_tool_names[tool] != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Have the events again of all places that were switched off, and of exceptions. */
+void callbacks_restart(Recorder *r) {
+    if (r->ignoring_raising) {
+        r->ignoring_raising = false;
+        r->mask |= 1 << ON_RAISE | 1 << ON_THROW;
+        call_builtin(r, r->set_events, NULL, r->mask);
+    }
+    if (is_alone(r)) {
+        PyObject *done = PyObject_CallNoArgs(r->restart);
+        PyErr_Clear();
+        Py_XDECREF(done);
+        return;
+    }
+    for (uint32_t i = 0; i <= r->codes.mask; i++) {
+        const CodeEntry *entry = &r->codes.table[i];
+        if (entry->code != NULL && entry->facts != NULL) {
+            callbacks_set_local(r, entry->code, 0);
+            callbacks_set_local(r, entry->code, callbacks_events(r, entry->facts));
+        }
+    }
 }
 
 /* An exception is raised in, or passes into, a frame of any code. */

@@ -29,7 +29,7 @@ typedef struct __attribute__((packed, may_alias)) ShortHead {
     uint32_t line;
 } ShortHead;
 enum { HAS_VARIABLES = 1, HAS_VALUE = 2, HAS_OBJECTS = 4, HAS_ERROR = 8, HAS_OUTPUT = 16, HAS_LOOKED = 32, SHORT = 8 };
-enum { FORMAT = 2, SEGMENTS = 8, SEGMENT_HEAD = 16, RING_HEAD = 16, LOOK_AT_CLOCK = 64, SHARE = 32, LOOK_AT_TIME = 8, MOST_WITHOUT = 200 };
+enum { FORMAT = 2, SEGMENTS = 8, SEGMENT_HEAD = 16, RING_HEAD = 16, LOOK_AT_CLOCK = 64, SHARE = 32, LOOK_AT_TIME = 8, MOST_WITHOUT = 200, LAST_EVENTS = 512 };
 
 static int64_t nanoseconds(clockid_t clock) {
     struct timespec now;
@@ -364,8 +364,15 @@ static void ring_look(Recorder *r) {
     ring->checked = now;
     ring->credit = Py_MIN(ring->credit + passed / SHARE, most);
     ring->until_check = passed > (int64_t)(r->ticks_per_second / 100000) ? 1 : LOOK_AT_CLOCK;
-    if (now >= r->next_look && !r->saturating) {
+    if (r->bursting) {
+        if (r->event_count >= r->burst_end) {
+            bursts_end(r);
+        }
+    } else if (now >= r->next_look && !r->saturating) {
         r->saturating = time_is_up(r, now);
+        if (r->saturating) {
+            bursts_await(r);
+        }
     }
 }
 
@@ -387,6 +394,7 @@ static bool ring_snapshot(Recorder *r, const Event *event) {
             *has = (uint8_t)(body_write(r, &out, event, &(Look){.all = true}) | HAS_LOOKED);
         }
         if (!out.full) {
+            ring->allowance -= (int64_t)(out.at - ring->at);
             ring_commit(ring, out.at);
             /* Whatever took longer was not ours: the processor had other work. */
             ring->credit -= Py_MIN((int64_t)(ticks(r) - now), (int64_t)(r->ticks_per_second / 50000));
@@ -397,12 +405,19 @@ static bool ring_snapshot(Recorder *r, const Event *event) {
     return false;
 }
 
+/* Whether an event is to have all that its frame shows. In a burst it is to as far as that leaves room for the last events. */
+static inline bool is_due(const Recorder *r, Ring *ring, const Event *event) {
+    if (r->bursting && r->with_values) {
+        ring->allowance += ring->segments * ring->segment_bytes / LAST_EVENTS;
+        return ring->allowance > 0;
+    }
+    return ++ring->since >= MOST_WITHOUT || ring->credit > (event->kind >= THROW ? 0 : ring->reserve);
+}
+
 /* Write an event into the ring. */
 static void ring_add(Recorder *r, const Event *event) {
     Ring *ring = &r->ring;
-    bool rare = event->kind >= THROW;
-    bool due = ++ring->since >= MOST_WITHOUT || ring->credit > (rare ? 0 : ring->reserve);
-    if (due && !event->late && ring_snapshot(r, event)) {
+    if (is_due(r, ring, event) && !event->late && ring_snapshot(r, event)) {
         ring->since = 0;
         return;
     }
@@ -471,7 +486,7 @@ bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, 
 
 /* Add a LINE event in the shortest way, while no values are recorded; false when it must be added as others are. */
 bool events_add_line(Recorder *r, const Thread *thread, Activation *activation, int line) {
-    if (r->recording ? r->with_values : r->with_values && r->ring.since + 1 >= MOST_WITHOUT) {
+    if (r->recording ? r->with_values : r->with_values && (r->bursting || r->ring.since + 1 >= MOST_WITHOUT)) {
         return false;
     }
     uint8_t *at = r->recording || r->ring.credit <= r->ring.reserve ? bare_room(r, thread, activation, 1) : NULL;

@@ -18,7 +18,9 @@ PyObject *call_python(PyObject *callable, PyObject *argument) {
     PyObject *hooks = audit_hush(state);
     state->py_recursion_remaining += PYTHON_ROOM;
     state->c_recursion_remaining += PYTHON_ROOM;
+    bursts_hold();
     PyObject *result = PyObject_CallOneArg(callable, argument);
+    bursts_release();
     state->py_recursion_remaining -= PYTHON_ROOM;
     state->c_recursion_remaining -= PYTHON_ROOM;
     audit_unhush(state, hooks);

@@ -47,7 +47,7 @@ static bool read_areas(PyObject *list, uint64_t *offsets, uint64_t *capacities) 
 
 static const char *const options[] = {
     "memory", "areas", "include", "lines", "values", "events", "exact_ms", "disable", "set_local", "set_events",
-    "fail", "message", "pass_after", NULL,
+    "restart", "fail", "message", "pass_after", "cpu_ms", "wall_end_ms", "burst_ms", NULL,
 };
 
 /* Prepare what the recorder needs before the first event; raises. */
@@ -77,13 +77,13 @@ static bool prepare(Recorder *r, PyObject *areas, unsigned long long events) {
 /* Recorder(memory, areas, ...): memory is the writable mapping, include a tuple
  * of pairs (absolute prefix, relative prefix) of the program's files. */
 static PyObject *recorder_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
-    PyObject *memory, *areas, *include, *calls[5];
+    PyObject *memory, *areas, *include, *calls[6];
     int lines, values;
     unsigned long long events;
-    long long exact_ms, pass_after;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "$OOO!ppKLOOOOOL", (char **)options, &memory, &areas, &PyTuple_Type,
+    long long exact_ms, pass_after, cpu_ms, wall_end_ms, burst_ms;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "$OOO!ppKLOOOOOOLLLL", (char **)options, &memory, &areas, &PyTuple_Type,
                                      &include, &lines, &values, &events, &exact_ms, &calls[0], &calls[1], &calls[2],
-                                     &calls[3], &calls[4], &pass_after)) {
+                                     &calls[3], &calls[4], &calls[5], &pass_after, &cpu_ms, &wall_end_ms, &burst_ms)) {
         return NULL;
     }
     if (watching != NULL) {
@@ -103,12 +103,14 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *arguments, PyObject 
     r->disable = Py_NewRef(calls[0]);
     r->set_local = Py_NewRef(calls[1]);
     r->set_events = Py_NewRef(calls[2]);
-    r->fail = Py_NewRef(calls[3]);
-    r->message = Py_NewRef(calls[4]);
+    r->restart = Py_NewRef(calls[3]);
+    r->fail = Py_NewRef(calls[4]);
+    r->message = Py_NewRef(calls[5]);
     if (PyObject_GetBuffer(memory, &r->memory, PyBUF_WRITABLE) < 0 || !prepare(r, areas, events)) {
         Py_DECREF(r);
         return NULL;
     }
+    bursts_open(r, cpu_ms, wall_end_ms, burst_ms);
     return (PyObject *)r;
 }
 
@@ -120,11 +122,12 @@ static void recorder_dealloc(PyObject *self) {
         watching = NULL;
     }
     audit_close(r);
+    bursts_close(r);
     warnings_close(r);
     threads_close(r);
     codes_close(r);
     objects_close(&r->objects);
-    PyObject *held[] = {r->include, r->disable, r->set_local, r->set_events, r->fail, r->message};
+    PyObject *held[] = {r->include, r->disable, r->set_local, r->set_events, r->restart, r->fail, r->message};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
         Py_XDECREF(held[i]);
     }
@@ -187,6 +190,7 @@ static PyObject *recorder_listen(PyObject *self, PyObject *nothing) {
 static PyObject *recorder_detach(PyObject *self, PyObject *nothing) {
     (void)nothing;
     ((Recorder *)self)->attached = false;
+    bursts_close((Recorder *)self);
     warnings_close((Recorder *)self);
     Py_RETURN_NONE;
 }

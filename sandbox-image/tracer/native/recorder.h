@@ -16,6 +16,7 @@
  *   flow.c        which line can follow which
  *   passing.c     lines whose events need not come
  *   late.c        records of lines that were passed
+ *   bursts.c      places that were switched off, on again for a moment
  *   memory.c      areas, records, counters
  *   events.c      the events: head, then ring
  *   variables.c   what changed in a frame
@@ -122,6 +123,7 @@ typedef struct Facts {
     int probes;               /* places where entries of loop bodies are counted */
     struct Probe *probe;
     bool has_arrivals;
+    uint32_t handed;          /* how often it has handed something over, or gone on, since exact counting was over */
     bool hidden[MAX_VARIABLES]; /* variables, by place, that the interpreter keeps for itself */
     struct Facts *caller;     /* the caller of before, and its counter */
     uint32_t caller_counter;
@@ -216,6 +218,7 @@ typedef struct Ring {
     int64_t reserve;   /* of these, what is kept for exceptions */
     uint32_t until_check;
     uint32_t since;    /* events since the last snapshot */
+    int64_t allowance; /* bytes that snapshots of a burst may take */
 } Ring;
 
 /* The lists of notes, and what is known of exceptions and effects that are listed. */
@@ -262,11 +265,11 @@ typedef struct Recorder {
     uint64_t *counters;
     uint32_t counter_count, next_counter;
 
-    bool with_lines, with_values, wants_events, attached, recording, saturating, ignoring_raising;
+    bool with_lines, with_values, wants_events, attached, recording, saturating, bursting, ignoring_raising;
     PyObject *include;        /* tuple of path prefixes */
     PyObject *fail, *message; /* what Python does: report of the last exception, rare wordings */
     PyObject *disable;        /* sys.monitoring.DISABLE */
-    PyObject *set_local, *set_events; /* of sys.monitoring */
+    PyObject *set_local, *set_events, *restart; /* of sys.monitoring */
     uint32_t mask;            /* events that are set for all code */
     int64_t exact_ns;         /* processor time up to which every hit is counted */
     int64_t exact_until;
@@ -276,6 +279,7 @@ typedef struct Recorder {
 
     uint64_t room;            /* events that still fit the head */
     uint64_t event_count;     /* all events so far */
+    uint64_t burst_end;       /* of these, when a burst ends */
     uint8_t *event_at, *event_end;
     uint8_t *populated;       /* up to here the event area has its pages */
     uint64_t origin, next_look;
@@ -373,6 +377,7 @@ Activation *threads_find(Recorder *r, Thread *thread, _PyInterpreterFrame *frame
 void threads_pop(Recorder *r, Thread *thread, _PyInterpreterFrame *frame);
 void threads_suspend(Recorder *r, Thread *thread, _PyInterpreterFrame *frame);
 void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame);
+void threads_walk_all(Recorder *r);
 void threads_drop_said(Recorder *r);
 void threads_close(Recorder *r);
 void said_free(Recorder *r, Said *said);
@@ -418,6 +423,14 @@ void events_close(Recorder *r, int cause);
 uint64_t ticks(const Recorder *r);
 int64_t processor_ns(void);
 
+/* bursts.c */
+void bursts_open(Recorder *r, int64_t cpu_ms, int64_t wall_end_ms, int64_t interval_ms);
+COLD void bursts_await(Recorder *r);
+COLD void bursts_end(Recorder *r);
+void bursts_hold(void);
+void bursts_release(void);
+void bursts_close(const Recorder *r);
+
 /* failures.c */
 void failure_write(Recorder *r, Out *out, PyObject *error);
 void failure_tell(Recorder *r, Out *out, PyObject *error, bool sparing);
@@ -459,6 +472,7 @@ typedef struct Callback {
 vectorcallfunc callback_for(int event);
 long callbacks_events(const Recorder *r, const Facts *facts);
 void callbacks_set_local(Recorder *r, PyCodeObject *code, long events);
+COLD void callbacks_restart(Recorder *r);
 PyObject *callback_write(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names);
 enum {
     ON_START, ON_RESUME, ON_RETURN, ON_YIELD, ON_LINE = 5, ON_JUMP = 7, ON_BRANCH, ON_RAISE = 10, ON_UNWIND = 12, ON_THROW,

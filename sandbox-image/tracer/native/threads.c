@@ -267,6 +267,18 @@ void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
     PyMem_RawFree(real);
 }
 
+/* The same for every thread that is known. */
+void threads_walk_all(Recorder *r) {
+    PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; state != NULL; state = PyThreadState_Next(state)) {
+        for (Thread *thread = r->threads; thread != NULL; thread = thread->next) {
+            if (thread->state == state && thread->id == state->id) {
+                threads_walk(r, thread, state->current_frame);
+            }
+        }
+    }
+}
+
 /* Free what was kept for comparing. */
 void threads_drop_said(Recorder *r) {
     for (Thread *thread = r->threads; thread != NULL; thread = thread->next) {

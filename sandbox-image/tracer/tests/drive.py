@@ -3,7 +3,7 @@
     drive.py OUT JOB...
 
 Each JOB is a JSON file ``{"files":{path:text},"entrypoint","args","stdin","mode","values","include",
-"events","trace_bytes","exact_ms","seconds","plain","unbuffered","environment","pass_after","seed"}``; all but ``files``
+"events","trace_bytes","exact_ms","seconds","plain","unbuffered","environment","pass_after","burst_ms","seed"}``; all but ``files``
 have defaults, and with ``seed`` the program is a generated one. For a JOB
 ``name.json`` the outcome is written to ``OUT/name.json``: ``{"plain":{"returncode","stdout","stderr"},
 "traced":{…,"ready","farewell"},"areas":[base64 of the committed bytes, for each area]}``. Byte strings are base64.
@@ -21,6 +21,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -119,8 +120,10 @@ def run_traced(job: dict[str, Any], with_events: bool = True) -> dict[str, Any]:
         "areas": areas, "size": size, "open_files": job.get("open_files", 32), "file_bytes": 16 << 20, "processes": 64,
         "cpu_s": job.get("cpu_s", 12), "exact_ms": job.get("exact_ms", 2500),
     }
-    if "pass_after" in job:
-        order["pass_after"] = job["pass_after"]
+    order["wall_end_ms"] = int(1000 * (time.monotonic() + job.get("seconds", 20)))
+    for name in ("pass_after", "burst_ms", "cpu_ms"):
+        if name in job:
+            order[name] = job[name]
     near.sendall(json.dumps(order).encode() + b"\n")
     outcome = collect(process, job.get("stdin", "").encode(), job.get("seconds", 20))
     started = near.recv(1) == b"!"

@@ -37,8 +37,9 @@ for name in sys.argv[1:]:
 def job_of(seeds: list[int]) -> dict[str, Any]:
     """Return the job that runs the programs of some seeds."""
     files = {f"p{seed}.py": generate.program(seed) for seed in seeds}
-    few = seeds[0] // BATCH % 3 == 0
-    return {"files": {"main.py": MAIN, **files}, "args": [f"p{seed}" for seed in seeds], "seconds": SECONDS, "events": 100 if few else 20_000}
+    few, bursts = seeds[0] // BATCH % 3 == 0, seeds[0] // BATCH % 3 == 1
+    job = {"files": {"main.py": MAIN, **files}, "args": [f"p{seed}" for seed in seeds], "seconds": SECONDS, "events": 100 if few else 20_000}
+    return {**job, "exact_ms": 0, "burst_ms": 1} if bursts else job
 
 
 def ending(outcome: dict[str, Any]) -> tuple[int, bytes, bytes]:

@@ -1,0 +1,73 @@
+package tracer_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/execra/tracefleet/internal/trace"
+)
+
+// spin is a program that counts up to a limit, and what it does then.
+func spin(limit, then string) string {
+	return "def spin(limit):\n    n = double = 0\n    while n < limit:\n        n += 1\n        double = n * 2\n    return double\n" +
+		strings.ReplaceAll(then, "LIMIT", limit)
+}
+
+// TestBursts checks that the last events of a program whose places were switched off are those of the
+// places where it was, with what variables held.
+func TestBursts(t *testing.T) {
+	t.Parallel()
+	const forever, long, alone = "1 << 60", "10_000_000", "spin(LIMIT)\n"
+	cases := map[string]program{
+		"killed at the wall limit": with(spin(forever, alone), func(p *program) { p.Seconds, p.BurstMS = 3, 600_000 }),
+		"killed at the CPU limit":  with(spin(forever, alone), func(p *program) { p.CPUS, p.CPUMS, p.BurstMS = 2, 1500, 600_000 }),
+		"killed in a thread": with(spin(forever, "import threading\nt = threading.Thread(target=spin, args=(LIMIT,))\nt.start()\nt.join()\n"), func(p *program) {
+			p.Seconds, p.BurstMS = 3, 600_000
+		}),
+		"ends by itself":       with(spin(long, alone), func(p *program) { p.BurstMS = 20 }),
+		"ends by an exception": with(spin(long, alone+"1/0\n"), func(p *program) { p.BurstMS = 20 }),
+		"another tool at work": with(spin(long, "import sys\nsys.monitoring.use_tool_id(1, 'other')\n"+alone), func(p *program) { p.BurstMS = 20 }),
+	}
+	for name, p := range cases {
+		p.Plain, p.Events, p.ExactMS = false, 100, 20
+		cases[name] = p
+	}
+	outcomes := run(t, cases)
+	for name, p := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rec := outcomes[name].recording(p)
+			wantTurns(t, rec, p.Events)
+		})
+	}
+}
+
+// wantTurns checks that the last events go through the loop turn by turn, far beyond what was counted.
+func wantTurns(t *testing.T, rec trace.Recording, budget int64) {
+	t.Helper()
+	turns, last, counted := 0, int64(0), int64(0)
+	for _, hits := range rec.Summary.Lines["main.py"] {
+		counted = max(counted, hits)
+	}
+	for _, e := range rec.Trace.Events {
+		if e.Seq <= budget {
+			continue
+		}
+		for _, v := range e.Vars {
+			n, err := strconv.ParseInt(string(v.Value), 10, 64)
+			if v.Name == "n" && err == nil {
+				if n == last+1 {
+					turns++
+				}
+				last = n
+			}
+		}
+	}
+	if turns < 100 || last <= 2*counted {
+		t.Errorf("got %d turns in a row up to %d, with at most %d hits counted; want 100 and more, far beyond those", turns, last, counted)
+	}
+	if rec.Summary.CountsExact {
+		t.Error("got exact counts, want not exact")
+	}
+}
