@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The counters with a fixed meaning; all others are given out by definitions.
@@ -142,7 +143,8 @@ func (d *decoder) loopCounts() []Loop {
 		if d.counter(c.calls) == 0 {
 			continue
 		}
-		key := place{d.files[c.File-1].Path, l.line}
+		path := d.files[c.File-1].Path
+		key := place{path, headerLine(d.sourceLines(path), l.line)}
 		n := counts[key]
 		for _, slot := range l.slots {
 			n = add(n, d.counter(slot))
@@ -155,6 +157,24 @@ func (d *decoder) loopCounts() []Loop {
 	}
 	slices.SortFunc(loops, func(a, b Loop) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return loops
+}
+
+// headerLine returns the line with the keyword of the loop whose first instruction is on
+// a line: `while (` and its like have none of their own. Where none is near it is that line.
+func headerLine(source []string, line int) int {
+	const farthest = 20
+	for at := line; at >= 1 && at > line-farthest && at <= len(source); at-- {
+		word := strings.TrimLeft(source[at-1], " \t\f")
+		for _, keyword := range []string{"while", "for", "async"} {
+			if rest, found := strings.CutPrefix(word, keyword); found && strings.IndexAny(rest+" ", " \t\f(\\[{'\"") == 0 {
+				return at
+			}
+		}
+		if at < line && strings.HasSuffix(strings.TrimRight(word, " \t\f"), ":") {
+			return line
+		}
+	}
+	return line
 }
 
 // executionPath names the functions called, in order, as far as events tell.

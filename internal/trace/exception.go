@@ -99,9 +99,18 @@ func (d *decoder) column(r *exceptionReport) *int {
 
 // sourceLine is a line of one of the job's files, empty when there is none.
 func (d *decoder) sourceLine(path string, line int) string {
+	lines := d.sourceLines(path)
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	return lines[line-1]
+}
+
+// sourceLines are the lines of one of the job's files, none when it is not one.
+func (d *decoder) sourceLines(path string) []string {
 	source, ok := d.opts.Files[path]
 	if !ok {
-		return ""
+		return nil
 	}
 	if d.sources == nil {
 		d.sources = map[string][]string{}
@@ -111,10 +120,7 @@ func (d *decoder) sourceLine(path string, line int) string {
 		lines = SplitLines(source)
 		d.sources[path] = lines
 	}
-	if line < 1 || line > len(lines) {
-		return ""
-	}
-	return lines[line-1]
+	return lines
 }
 
 // shorten cuts s to limit bytes, on a character's edge.

@@ -206,10 +206,11 @@ static PyObject *on_arrival(PyObject *self, PyObject *const *arguments, size_t f
     }
     Recorder *r = place.recorder;
     Facts *facts = codes_get(r, place.code);
-    int unit = small_number(arguments[2]) / 2;
+    int unit = small_number(arguments[2]) / 2, from = small_number(arguments[1]) / 2;
     for (int i = 0; facts != NULL && i < facts->probes; i++) {
-        if (facts->probe[i].unit == unit && facts->probe[i].arrival) {
-            uint64_t hits = count_up(r, facts->probe[i].counter);
+        const Probe *probe = &facts->probe[i];
+        if (probe->unit == unit && probe->arrival && (probe->line == 0 || probe->line == line_of(facts, from))) {
+            uint64_t hits = count_up(r, probe->counter);
             if (r->saturating) {
                 return judge(r, hits);
             }

@@ -22,10 +22,10 @@ typedef struct Instruction {
 
 /* A loop: the line of its header, and the first instruction of its body. With
  * body_line 0 the body is on the header's line: jumps that arrive at the unit
- * are counted, and LINE events of the header too when by_line is set. */
+ * are counted, or, when at_top is set, its LINE events and jumps from its own line, which bring none. */
 typedef struct Loop {
     int line, body_line, unit;
-    bool by_line;
+    bool at_top;
     int body; /* index of the body's first instruction, of a `while` with a test at its bottom */
 } Loop;
 
@@ -166,25 +166,68 @@ static Loop while_loop(const Listing *listing, Jump jump) {
     return (Loop){line, line == body_line ? 0 : body_line, listing->list[jump.target].start, false, jump.target};
 }
 
+/* Of a test that leads out of a loop, past its last jump back or back to a loop around it, return
+ * the index of the instruction with which the loop goes on; -1 of any other instruction. */
+static int goes_on_at(const Listing *listing, int index, int top, int end) {
+    const Instruction *list = listing->list, *next = &list[index + 1];
+    if (!is_test(list[index].operation)) {
+        return -1;
+    }
+    int64_t target = (int64_t)list[index].unit + 2 + list[index].argument;
+    if (target > list[end].unit) {
+        return index + 1;
+    }
+    bool back = next->operation == JUMP_BACKWARD && (int64_t)next->unit + 2 - next->argument < list[top].start;
+    return back ? listing_at(listing, target) : -1;
+}
+
+/* Whether an instruction ends a statement; a store after a copy is of a `:=` in the midst of one. */
+static bool ends_statement(const Listing *listing, int index) {
+    const Instruction *at = &listing->list[index];
+    switch (at->operation) {
+        case POP_TOP: case JUMP_FORWARD: case JUMP_BACKWARD: case RETURN_VALUE: case RETURN_CONST: case RAISE_VARARGS:
+        case DELETE_FAST: case DELETE_NAME: case DELETE_GLOBAL: case DELETE_ATTR: case DELETE_SUBSCR: case DELETE_DEREF:
+            return true;
+        default:
+            return is_store(at->operation) && !(index > 0 && at[-1].operation == COPY);
+    }
+}
+
+/* Find the last test of a `while` whose test is at its top, and the body after it; false when it has none. */
+static bool find_body(const Listing *listing, int top, int end, int *test, int *body) {
+    *test = -1;
+    for (int index = top; index <= end && !ends_statement(listing, index);) {
+        int on = goes_on_at(listing, index, top, end);
+        if (on > index) {
+            *test = index;
+            *body = on;
+        }
+        index = on > index ? on : index + 1;
+    }
+    return *test >= 0;
+}
+
 /* Describe a `while` of which only the top is jumped to: every way through its
  * body ends in `continue`, `break` or `return`, and the top is its test, or the
  * body of a `while True`. */
 static Loop while_without_bottom(const Listing *listing, int top) {
     const Instruction *list = listing->list;
-    int line = list[top].line, previous = top - 1;
+    int line = list[top].line, previous = top - 1, end = list[top].last_jump;
     if (previous >= 0 && list[previous].operation == NOP && list[previous].line != line) {
         return (Loop){list[previous].line, line, list[top].start, false, top};
     }
-    for (int index = top + 1; index < listing->count; index++) {
-        if (list[index].line == line) {
-            continue;
-        }
-        if (is_test(list[index - 1].operation)) {
-            return (Loop){line, list[index].line, list[index].start, false, top};
-        }
-        break;
+    if (list[top].operation == NOP && top < end && list[top + 1].line != line) {
+        return (Loop){line, list[top + 1].line, list[top + 1].start, false, top + 1};
     }
-    return (Loop){line, 0, list[top].start, true, top};
+    int test, body;
+    if (!find_body(listing, top, end, &test, &body)) {
+        return (Loop){line, 0, list[top].start, true, top};
+    }
+    for (int index = top; index <= test; index++) {
+        line = list[index].line > 0 ? Py_MIN(line, list[index].line) : line;
+    }
+    bool apart = list[body].line > 0 && list[body].line != list[test].line;
+    return (Loop){line, apart ? list[body].line : 0, list[body].start, false, body};
 }
 
 /* Keep a `while`; one per body. */
@@ -237,19 +280,17 @@ static uint32_t line_counter(const Facts *facts, int line) {
     return facts->counters[line - facts->low_line] & ~PROBED;
 }
 
-/* Add a counter at a unit; 0 when there is no room. */
-static uint32_t probe_add(Recorder *r, Facts *facts, int unit, bool arrival) {
+/* Add a probe; false when there is no room. */
+static bool probe_add(Facts *facts, Probe probe) {
     Probe *more = PyMem_RawRealloc(facts->probe, ((size_t)facts->probes + 1) * sizeof(Probe));
-    if (more == NULL) {
-        return 0;
+    if (more == NULL || probe.counter == 0) {
+        facts->probe = more != NULL ? more : facts->probe;
+        return false;
     }
     facts->probe = more;
-    uint32_t counter = memory_counters(r, 1);
-    if (counter != 0) {
-        facts->probe[facts->probes++] = (Probe){unit, counter, arrival};
-        facts->has_arrivals |= arrival;
-    }
-    return counter;
+    facts->probe[facts->probes++] = probe;
+    facts->has_arrivals |= probe.arrival;
+    return true;
 }
 
 /* Decide how the entries of a loop's body are counted, and write that down. */
@@ -259,20 +300,23 @@ static bool loop_define(Recorder *r, Facts *facts, Loop loop) {
     }
     Text text = {0};
     text_add(&text, "[\"loop\",%u,%d,[", facts->number, loop.line);
-    uint32_t body = line_counter(facts, loop.body_line), header = line_counter(facts, loop.line);
+    uint32_t body = line_counter(facts, loop.body_line);
     bool room = true;
     if (loop.body_line != 0 && body != 0 && is_one_run(facts, loop.body_line)) {
         text_add(&text, "%u]]", body);
     } else {
-        uint32_t counter = probe_add(r, facts, loop.unit, loop.body_line == 0);
-        room = counter != 0;
-        text_add(&text, "%u", counter);
-        if (loop.body_line != 0 && body != 0) {
-            facts->counters[loop.body_line - facts->low_line] |= PROBED;
-        } else if (loop.by_line && header != 0) {
-            text_add(&text, ",%u", header);
+        uint32_t counter = memory_counters(r, 1);
+        int event_line = loop.at_top ? loop.line : loop.body_line;
+        if (event_line == 0 || loop.at_top) {
+            room = probe_add(facts, (Probe){loop.unit, counter, true, loop.at_top ? loop.line : 0});
         }
-        text_add(&text, "]]");
+        if (event_line != 0) {
+            room = room && probe_add(facts, (Probe){loop.unit, counter, false, 0});
+            if (line_counter(facts, event_line) != 0) {
+                facts->counters[event_line - facts->low_line] |= PROBED;
+            }
+        }
+        text_add(&text, "%u]]", counter);
     }
     if (room && !text.failed) {
         memory_define(r, text.data, text.size);

@@ -134,6 +134,7 @@ typedef struct Probe {
     int unit;
     uint32_t counter;
     bool arrival;
+    int line; /* from which jumps are counted, 0 for any */
 } Probe;
 #define PROBED 0x80000000u /* mark of a line with probes, in Facts.counters */
 
