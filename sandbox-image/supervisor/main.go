@@ -74,6 +74,8 @@ func supervise(in io.Reader, out *frameWriter) error {
 	if err := python.offer(); err != nil {
 		return err
 	}
+	m := newMeter(cg, r)
+	m.start() // now, because nothing is used while everybody waits, and a job would wait for it
 	ready := wire.ReadyInfo{Version: wire.Version, Python: greeting.Python, Tracer: greeting.Tracer, Cgroup: cg.version}
 	if err := out.sendJSON(wire.Ready, ready); err != nil {
 		return err
@@ -86,7 +88,7 @@ func supervise(in io.Reader, out *frameWriter) error {
 		return err
 	}
 	s := session{python: python, reaper: r, out: out, stdout: stdout, stderr: stderr,
-		meter: newMeter(cg, r), killAll: killEverything, stopAll: stopEverything, hangup: hangup}
+		meter: m, killAll: killEverything, stopAll: stopEverything, hangup: hangup}
 	return s.run(info)
 }
 

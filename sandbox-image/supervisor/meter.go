@@ -32,7 +32,16 @@ type meter struct {
 
 func newMeter(cg *cgroup, r *reaper) *meter { return &meter{cg: cg, reaper: r} }
 
-// start takes the counters' present state as zero.
+// patience is how long a program runs before it is worth a look: where all of /proc has to be gone through
+// for it, most programs end sooner than that would take.
+func (m *meter) patience() time.Duration {
+	if m.cg.cpu == nil || m.cg.pidsCurrent == nil {
+		return 3 * firstLook
+	}
+	return firstLook
+}
+
+// start takes the counters' present state as zero. The interpreter waits by then.
 func (m *meter) start() {
 	m.ownThreads = countFolder("/proc/self/task")
 	m.oomBefore, m.forksBefore, m.peakBefore = m.cg.oomKills(), m.cg.forksRefused(), m.cg.peakTasks()
@@ -79,7 +88,7 @@ func (m *meter) survey() (time.Duration, use) {
 // for the kernel's word, which comes with the end only, and nothing less than what was seen is believed.
 func (m *meter) part(peak int64) {
 	if m.cgroupCPU() == unknown || m.cg.peakMemory() == unknown {
-		m.cpuParted, _ = m.survey()
+		m.cpuParted = m.scan()
 		m.mostMemory = max(m.mostMemory, peak)
 	}
 }

@@ -79,9 +79,10 @@ func (s *session) rehearse(folder string, info wire.JobInfo) error {
 	go s.stdout.run(from, info.OutputBytes, s.out, make(chan string, 1))
 	go feed(to, []byte("1\n"))
 	s.meter.start()
-	s.meter.look()
 	s.out.hold()
 	<-s.stdout.done
+	s.farewell(0)
+	s.meter.part(0)
 	report := s.report(wire.KilledNot, time.Now(), ending{at: time.Now()})
 	if err := s.python.memory.send(s.out); err != nil {
 		return err

@@ -41,7 +41,6 @@ func (s *session) run(info wire.JobInfo) error {
 	past := make(chan string, 2) // one name of each stream
 	go s.stdout.run(s.python.stdout, info.OutputBytes, s.out, past)
 	go s.stderr.run(s.python.stderr, info.OutputBytes, s.out, past)
-	s.meter.start()
 	start, err := s.python.begin(line)
 	if err != nil {
 		return err
@@ -122,7 +121,7 @@ func inputSize(info wire.JobInfo) int {
 func (s *session) watch(info wire.JobInfo, start time.Time, past <-chan string) (killed string, end ending) {
 	wall := time.NewTimer(time.Until(start.Add(time.Duration(info.WallMS) * time.Millisecond)))
 	defer wall.Stop()
-	look := time.NewTimer(firstLook)
+	look := time.NewTimer(s.meter.patience())
 	defer look.Stop()
 	var unkillable <-chan time.Time
 	kill := func(reason string) {
