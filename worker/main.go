@@ -28,7 +28,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, signals
 	var grammar grammar
 	chosen, err := cli.Parse(cli.Command{
 		Name: name, Description: description, Version: buildinfo.Get().String(), Getenv: getenv, Stdout: stdout,
-		Groups: map[string]string{"maxima": "The largest limits that a job may ask for, if lower than the fleet's own:"},
+		Groups: map[string]string{"maxima": "The largest limits that jobs of the whole fleet may ask for while this worker is in it, if lower than its own:"},
 	}, &grammar, args)
 	if errors.Is(err, cli.ErrHelp) {
 		return nil
