@@ -14,7 +14,7 @@ import (
 )
 
 // batchTTL is how long a batch is remembered after it was last written to: longer than any of its results.
-const batchTTL = (job.MaxRetentionS*time.Second + 24*time.Hour)
+const batchTTL = job.MaxRetentionS*time.Second + 24*time.Hour
 
 // batchesKey indexes the batches by the time they were made.
 const batchesKey = "tf:batches"
@@ -186,15 +186,4 @@ func (l *Ledger) BatchItems(ctx context.Context, name string, from, n int64) ([]
 		items = append(items, item)
 	}
 	return items, nil
-}
-
-// Standing is where a job stands.
-type Standing struct {
-	State  State // empty when there is no such job
-	Status job.Status
-}
-
-// Standings tells where many jobs stand, in one round trip.
-func (l *Ledger) Standings(ctx context.Context, ids []string) ([]Standing, error) {
-	return l.standings(ctx, ids, func(string) bool { return true })
 }

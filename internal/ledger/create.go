@@ -63,7 +63,7 @@ func (l *Ledger) Create(ctx context.Context, j job.Job) (e Entry, created bool, 
 		l.cfg.Metrics.created.Inc()
 		return e, true, nil
 	case e.State.Terminal():
-		l.unindex(ctx, j.ID)
+		l.leaveOpen(ctx, j.ID)
 	}
 	if e.Digest != digest {
 		return e, false, fmt.Errorf("create %s: %w", j.ID, ErrConflict)
@@ -204,11 +204,10 @@ func (l *Ledger) unrun(ctx context.Context, e Entry, status job.Status, text str
 	case !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound):
 		return job.Result{}, err
 	}
-	attempt := e.Attempts
 	return job.Result{
 		Schema: job.ResultSchema, ID: e.ID, Status: status, Headline: text, Error: &text, Limits: limits,
 		Encoding: job.EncodingUTF8, Runtime: job.Runtime{Language: job.LanguagePython},
-		Tracer: job.TracerReport{Trust: job.TrustInProcess}, Worker: e.Worker, Attempt: attempt,
+		Tracer: job.TracerReport{Trust: job.TrustInProcess}, Worker: e.Worker, Attempt: e.Attempts,
 		EnqueuedAt: e.CreatedAt, FinishedAt: time.Now().UTC(),
 	}, nil
 }

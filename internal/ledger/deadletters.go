@@ -45,23 +45,23 @@ func deadLetterKeys(e Entry) []string {
 	return []string{deadKey, deadOfKey, deadClassKey(e.Class), deadTenantKey(e.Tenant), deadQueueKey(e.Queue)}
 }
 
-// index puts a job into the index of dead letters.
-func (l *Ledger) index(ctx context.Context, e Entry) error {
+// listDead puts a job into the index of dead letters; unlistDead takes it out.
+func (l *Ledger) listDead(ctx context.Context, e Entry) error {
 	return buryScript.Run(ctx, l.rdb, deadLetterKeys(e), e.ID, e.FinishedAt.UnixMilli(), l.cfg.DeadTTL.Milliseconds(),
 		e.Class+"|"+e.Tenant+"|"+string(e.Queue)).Err()
 }
 
-// indexDead puts a job into the index of dead letters by its id.
-func (l *Ledger) indexDead(ctx context.Context, id string) error {
+// listDeadByID puts a job into the index of dead letters by its id.
+func (l *Ledger) listDeadByID(ctx context.Context, id string) error {
 	e, err := l.Get(ctx, id)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	return l.index(ctx, e)
+	return l.listDead(ctx, e)
 }
 
-// unburied takes a job out of the index of dead letters. When it fails, whoever lists the dead letters does it later.
-func (l *Ledger) unburied(ctx context.Context, id string) {
+// unlistDead takes a job out of the index of dead letters. When it fails, whoever lists the dead letters does it later.
+func (l *Ledger) unlistDead(ctx context.Context, id string) {
 	_ = exhumeScript.Run(ctx, l.rdb, []string{deadKey, deadOfKey}, id).Err()
 }
 
@@ -188,9 +188,9 @@ func (l *Ledger) deadLetterPage(ctx context.Context, p *deadPage) ([]Entry, erro
 
 // forget takes an id out of the index that does not belong there, unless the job was buried again meanwhile.
 func (l *Ledger) forget(ctx context.Context, id string) {
-	l.unburied(ctx, id)
+	l.unlistDead(ctx, id)
 	if e, err := l.Get(ctx, id); err == nil && e.State == StateDead {
-		_ = l.index(ctx, e) // Whoever buried it does the same.
+		_ = l.listDead(ctx, e) // Whoever buried it does the same.
 	}
 }
 
@@ -233,7 +233,7 @@ func (l *Ledger) Requeue(ctx context.Context, id string) (Entry, error) {
 	case "missing":
 		return Entry{}, fmt.Errorf("requeue %s: %w", id, ErrNotFound)
 	case "no input":
-		l.unindex(ctx, id)
+		l.leaveOpen(ctx, id)
 		return Entry{}, fmt.Errorf("requeue %s: its input is gone: %w", id, ErrNotFound)
 	case "state":
 		return Entry{}, fmt.Errorf("requeue %s: %w: it is %s", id, ErrNotDead, text(rest, 0))
@@ -243,7 +243,7 @@ func (l *Ledger) Requeue(ctx context.Context, id string) (Entry, error) {
 	if _, err := l.admit(ctx, id, before.Queue, before.Tenant, unbounded()); err != nil {
 		l.cfg.Log.Warn("index a job that was requeued", zap.String("job_id", id), zap.Error(err))
 	}
-	l.unburied(ctx, id)
+	l.unlistDead(ctx, id)
 	return parseEntry(id, entryOf(rest, 0))
 }
 
@@ -255,7 +255,7 @@ func (l *Ledger) revived(ctx context.Context, id string, r record) {
 	if _, err := l.admit(ctx, id, e.Queue, e.Tenant, unbounded()); err != nil {
 		l.cfg.Log.Warn("index a job that was revived", zap.String("job_id", id), zap.Error(err))
 	}
-	l.unburied(ctx, id)
+	l.unlistDead(ctx, id)
 }
 
 // Purge removes a dead letter with its input, result and history.
@@ -271,13 +271,13 @@ func (l *Ledger) Purge(ctx context.Context, id string) error {
 	code, rest := codeOf(got)
 	switch code {
 	case "missing":
-		l.unburied(ctx, id)
+		l.unlistDead(ctx, id)
 		return fmt.Errorf("purge %s: %w", id, ErrNotFound)
 	case "state":
 		return fmt.Errorf("purge %s: %w: it is %s", id, ErrNotDead, text(rest, 0))
 	}
 	l.cfg.Metrics.purged.Inc()
-	l.unburied(ctx, id)
+	l.unlistDead(ctx, id)
 	return nil
 }
 

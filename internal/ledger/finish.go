@@ -77,8 +77,8 @@ func (l *Ledger) end(ctx context.Context, op string, x ending) error {
 	switch {
 	case x.state != StateDead:
 		l.news.ended(ctx, x.id)
-	case l.indexDead(ctx, x.id) == nil:
-		l.unindexDead(ctx, x.id)
+	case l.listDeadByID(ctx, x.id) == nil:
+		l.leaveOpenDead(ctx, x.id)
 	default:
 		// It stays in the index of open jobs, from where Overdue puts it into the dead letters.
 	}
@@ -90,7 +90,7 @@ func (l *Ledger) end(ctx context.Context, op string, x ending) error {
 // worker was told; else the state it had ended in before.
 // Errors: ErrNotFound; ErrCorrupt.
 func (l *Ledger) Cancel(ctx context.Context, id string) (State, error) {
-	const text0 = "canceled by a user before it started"
+	const why = "canceled by a user before it started"
 	// The job may be claimed or released between the look and the script; that cannot go on for long.
 	for range 5 {
 		e, err := l.Get(ctx, id)
@@ -99,7 +99,7 @@ func (l *Ledger) Cancel(ctx context.Context, id string) (State, error) {
 		}
 		var blob []byte
 		if e.State == StateQueued {
-			r, err := l.unrun(ctx, e, job.StatusCanceled, text0)
+			r, err := l.unrun(ctx, e, job.StatusCanceled, why)
 			if err != nil {
 				return "", err
 			}
@@ -126,7 +126,7 @@ func (l *Ledger) Cancel(ctx context.Context, id string) (State, error) {
 func (l *Ledger) canceled(ctx context.Context, before Entry, after State) State {
 	if before.State == StateQueued && after == StateCanceled {
 		l.cfg.Metrics.finished.WithLabelValues(string(job.StatusCanceled)).Inc()
-		l.unindex(ctx, before.ID)
+		l.leaveOpen(ctx, before.ID)
 	}
 	return after
 }

@@ -18,16 +18,16 @@ func (l *Ledger) due(ctx context.Context, id string, delay time.Duration) error 
 	return dueScript.Run(ctx, l.rdb, []string{openKey}, id, delay.Milliseconds()).Err()
 }
 
-// unindex takes a terminal job out of the index of open jobs. When it fails, Overdue does it later.
-func (l *Ledger) unindex(ctx context.Context, id string) {
+// leaveOpen takes a terminal job out of the index of open jobs. When it fails, Overdue does it later.
+func (l *Ledger) leaveOpen(ctx context.Context, id string) {
 	l.news.ended(ctx, id)
 	l.news.send(ctx)
 }
 
-// unindexDead takes a dead letter out of the index of open jobs. Unlike others it may be open again by the time it is taken out:
+// leaveOpenDead takes a dead letter out of the index of open jobs. Unlike others it may be open again by the time it is taken out:
 // requeued, or revived by its task. Then it goes back, because without the index nobody would miss it.
-func (l *Ledger) unindexDead(ctx context.Context, id string) {
-	l.unindex(ctx, id)
+func (l *Ledger) leaveOpenDead(ctx context.Context, id string) {
+	l.leaveOpen(ctx, id)
 	e, err := l.Get(ctx, id)
 	if err == nil && !e.State.Terminal() {
 		_, err = l.admit(ctx, id, e.Queue, e.Tenant, unbounded())
@@ -98,19 +98,19 @@ func (l *Ledger) look(ctx context.Context, id string, cmd *redis.SliceCmd, now t
 		}
 	}
 	if err == nil && record(r).missing() {
-		l.unindex(ctx, id)
+		l.leaveOpen(ctx, id)
 		return Open{}, false, nil
 	}
 	// What is damaged is left to the worker that claims it.
 	e, _ := parseEntry(id, r)
 	switch {
 	case e.State == StateDead:
-		if err := l.index(ctx, e); err != nil {
+		if err := l.listDead(ctx, e); err != nil {
 			return Open{}, false, reply("index", id, err)
 		}
-		l.unindexDead(ctx, id)
+		l.leaveOpenDead(ctx, id)
 	case e.State.Terminal():
-		l.unindex(ctx, id)
+		l.leaveOpen(ctx, id)
 	case e.State == StateRunning:
 		left := e.BeatAt.Add(l.cfg.StaleAfter).Sub(now)
 		if left > 0 {

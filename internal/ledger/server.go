@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,25 +70,18 @@ func serverInfos(ctx context.Context, rdb redis.UniversalClient, sections ...str
 		}
 		return []map[string]string{parseInfo(info)}, nil
 	}
-	// ForEachMaster calls from several goroutines; the channel is as large as needed to never block one.
-	found := make(chan map[string]string, 1)
+	var mu sync.Mutex // ForEachMaster calls from several goroutines.
 	var infos []map[string]string
-	collected := make(chan struct{})
-	go func() {
-		defer close(collected)
-		for info := range found {
-			infos = append(infos, info)
-		}
-	}()
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx, sections...).Result()
-		if err == nil {
-			found <- parseInfo(info)
+		if err != nil {
+			return err
 		}
-		return err
+		mu.Lock()
+		defer mu.Unlock()
+		infos = append(infos, parseInfo(info))
+		return nil
 	})
-	close(found)
-	<-collected
 	return infos, err
 }
 

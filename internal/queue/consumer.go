@@ -115,7 +115,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("consume: %w", err)
 	}
-	c.list(ctx, weights)
+	c.keepListed(ctx, weights)
 	// From here on nothing is fetched. asynq's fetching goroutine may be in the hook, which this lets go.
 	close(stop)
 	if !basket.waitEmpty(abortAfter) {
@@ -144,9 +144,9 @@ func (c *Consumer) serverConfig(weights map[string]int) asynq.Config {
 	}
 }
 
-// list lists the queues for asynqmon and asynq's inspector until ctx ends: asynq does so once per process, which is not
+// keepListed lists the queues for asynqmon and asynq's inspector until ctx ends: asynq does so once per process, which is not
 // enough when Redis lost its data since.
-func (c *Consumer) list(ctx context.Context, weights map[string]int) {
+func (c *Consumer) keepListed(ctx context.Context, weights map[string]int) {
 	names := make([]any, 0, len(weights))
 	for name := range weights {
 		names = append(names, name)
