@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -89,9 +91,19 @@ var errStillOpen = errors.New("not finished")
 
 // wait waits for the result of a job for at most limit.
 func (f *fleet) wait(ctx context.Context, id string, limit time.Duration) (job.Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errStillOpen)
+	timed, cancel := context.WithTimeoutCause(ctx, limit, errStillOpen)
 	defer cancel()
-	return f.desk.Wait(ctx, id)
+	result, err := f.desk.Wait(timed, id)
+	if !errors.Is(err, errStillOpen) {
+		return result, err
+	}
+	// No news come from a Redis that is away, so only a look tells that the job is open.
+	looking, done := context.WithTimeout(ctx, reachTimeout)
+	defer done()
+	if _, lookErr := f.desk.Get(looking, id); lookErr != nil {
+		return result, lookErr
+	}
+	return result, err
 }
 
 // unreachableError means that Redis does not answer, or not to us.
@@ -124,10 +136,28 @@ func (s *session) explain(err error, id string) error {
 		return &cli.Error{Code: cli.CodeRefused, Err: full}
 	case errors.As(err, &tooLarge):
 		return &cli.Error{Code: cli.CodeRefused, Err: err}
-	case errors.Is(err, errStillOpen):
-		return cli.Failf(cli.CodeFailed, "%s is not finished yet; go on waiting with: enqueuer get %s --wait 10m", id, id)
 	case errors.Is(err, context.Canceled):
 		return cli.Failf(cli.CodeFailed, "interrupted")
+	case lost(err) != nil:
+		advice := ledger.Advice(err)
+		if id != "" {
+			advice += fmt.Sprintf(". The job stays where it is; then ask for it with: enqueuer get %s --wait 10m", id)
+		}
+		return cli.Failf(cli.CodeFailed, "lost the Redis at %s: %s; %s", queue.ShownURL(s.Redis), ledger.Reason(lost(err)), advice)
+	case errors.Is(err, errStillOpen):
+		return cli.Failf(cli.CodeFailed, "%s is not finished yet; go on waiting with: enqueuer get %s --wait 10m", id, id)
 	}
 	return refused(err)
+}
+
+// lost is the fault of the connection that err is about, nil when it is about something else.
+func lost(err error) error {
+	var fault *net.OpError
+	switch {
+	case errors.As(err, &fault):
+		return fault
+	case errors.Is(err, io.EOF):
+		return errors.New("it closed the connection")
+	}
+	return nil
 }

@@ -392,3 +392,32 @@ func TestLimitsOfTheWorkers(t *testing.T) {
 		t.Errorf("without a flag: wall_ms %d, error %v, want the workers' maximum", j.Limits.WallMS, err)
 	}
 }
+
+// A Redis that goes away while a command waits is named, with what to do, on one line.
+func TestRedisGoesAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	rdb, env := server.Client(), map[string]string{"REDIS_URL": server.URL()}
+	if got := command(t.Context(), env, "print(1)\n", "submit", "-", "--id", "a"); got.code != cli.CodeDone {
+		t.Fatalf("submit: code %d, stderr %q", got.code, got.stderr)
+	}
+	ended := make(chan outcome, 2)
+	go func() { ended <- command(t.Context(), env, "", "get", "a", "--wait", "2s", "-q") }()
+	go func() {
+		ended <- command(t.Context(), env, "print(1)\n", "trace", "-", "--id", "a", "--wait", "2s", "-q")
+	}()
+	deadline := time.Now().Add(patience)
+	for rdb.PubSubNumSub(t.Context(), "tf:done").Val()["tf:done"] < 2 {
+		if time.Now().After(deadline) {
+			t.Fatal("the commands do not wait")
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	server.Kill()
+	for range 2 {
+		got := <-ended
+		if got.code != cli.CodeFailed || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "lost the Redis at "+server.URL()) || !strings.Contains(got.stderr, "enqueuer get a --wait") {
+			t.Errorf("code %d, stderr %q", got.code, got.stderr)
+		}
+	}
+}
