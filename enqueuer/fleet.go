@@ -62,10 +62,11 @@ func (f *fleet) open(ctx context.Context, config ledger.Config) error {
 	if err := f.redis.Ping(ctx).Err(); err != nil {
 		return &unreachableError{err: err}
 	}
-	var err error
-	if f.maxima, err = roster.Maxima(ctx, f.redis); err != nil {
+	workers, err := roster.NewBoard(f.redis).Look(ctx)
+	if err != nil {
 		return &unreachableError{err: err}
 	}
+	f.maxima = workers.Maxima
 	producer, err := queue.NewProducer(f.redis, queue.Config{})
 	if err != nil {
 		return err

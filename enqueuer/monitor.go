@@ -11,6 +11,7 @@ import (
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/ops"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/roster"
 )
 
 // monitorCmd serves the fleet's metrics.
@@ -39,7 +40,7 @@ func (c *monitorCmd) Run(s *session) error {
 		return err
 	}
 	registry := ops.NewRegistry()
-	counter, err := census.New(fleet.ledger, producer, census.Config{Metrics: census.NewMetrics(registry), Log: log})
+	counter, err := census.New(fleet.ledger, producer, roster.NewBoard(fleet.redis), census.Config{Metrics: census.NewMetrics(registry), Log: log})
 	if err != nil {
 		return err
 	}

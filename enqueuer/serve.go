@@ -151,7 +151,7 @@ func (c *serveCmd) parts(s *session, f *fleet, watched redis.UniversalClient, to
 	if err != nil {
 		return p, err
 	}
-	workers := roster.NewFollower(f.redis, log)
+	workers := roster.NewFollower(roster.NewBoard(f.redis), log)
 	p.beside = append(p.beside, workers.Run)
 	guard := access.NewGuard(tokens, sessions.New(f.redis))
 	if tokens != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
 	"github.com/execra/tracefleet/internal/reconcile"
+	"github.com/execra/tracefleet/internal/roster"
 	"github.com/execra/tracefleet/internal/sandbox/budget"
 	"github.com/execra/tracefleet/internal/sandbox/docker"
 )
@@ -26,7 +27,7 @@ func (s *session) keepers(p parts, book *ledger.Ledger, producer *queue.Producer
 	if err != nil {
 		return nil, err
 	}
-	counter, err := census.New(book, producer, census.Config{Metrics: census.NewMetrics(p.metrics), Log: p.log})
+	counter, err := census.New(book, producer, roster.NewBoard(p.redis.client), census.Config{Metrics: census.NewMetrics(p.metrics), Log: p.log})
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/roster"
 )
 
 // DefaultEvery is how often is counted.
@@ -31,9 +32,16 @@ type Queue interface {
 	Depths(ctx context.Context) ([]queue.Depth, error)
 }
 
+// Roster is what a Census needs of package roster.
+type Roster interface {
+	// Look tells how many workers take jobs.
+	Look(ctx context.Context) (roster.Fleet, error)
+}
+
 var (
 	_ Ledger = (*ledger.Ledger)(nil)
 	_ Queue  = (*queue.Producer)(nil)
+	_ Roster = (*roster.Board)(nil)
 )
 
 // Config is what a Census needs to know.
@@ -50,11 +58,12 @@ type Config struct {
 type Census struct {
 	ledger Ledger
 	queue  Queue
+	roster Roster
 	cfg    Config
 }
 
 // New returns a Census.
-func New(l Ledger, q Queue, cfg Config) (*Census, error) {
+func New(l Ledger, q Queue, r Roster, cfg Config) (*Census, error) {
 	if cfg.Every == 0 {
 		cfg.Every = DefaultEvery
 	}
@@ -64,7 +73,7 @@ func New(l Ledger, q Queue, cfg Config) (*Census, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	return &Census{ledger: l, queue: q, cfg: cfg}, nil
+	return &Census{ledger: l, queue: q, roster: r, cfg: cfg}, nil
 }
 
 // Run counts until ctx ends. While Redis is away the numbers are not shown; so its only error is nil.
@@ -95,7 +104,12 @@ func (c *Census) count(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("census: %w", err)
 	}
+	fleet, err := c.roster.Look(ctx)
+	if err != nil {
+		return fmt.Errorf("census: %w", err)
+	}
 	c.cfg.Metrics.show(counts, depths)
+	c.cfg.Metrics.workers.WithLabelValues().Set(float64(fleet.Workers))
 	return nil
 }
 
@@ -119,6 +133,7 @@ type Metrics struct {
 	dead    *prometheus.GaugeVec // class
 	tasks   *prometheus.GaugeVec // queue, state
 	waiting *prometheus.GaugeVec // queue
+	workers *prometheus.GaugeVec // no label, so that it can be left out
 	memory  prometheus.Gauge
 	limit   prometheus.Gauge
 }
@@ -135,18 +150,19 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		dead:    prometheus.NewGaugeVec(gauge("dead_letters", "Dead letters, by class."), []string{"class"}),
 		tasks:   prometheus.NewGaugeVec(gauge("queue_tasks", "Tasks in asynq, by queue and state."), []string{"queue", "state"}),
 		waiting: prometheus.NewGaugeVec(gauge("queue_wait_seconds", "How long the task has waited that is delivered next, by queue."), []string{"queue"}),
+		workers: prometheus.NewGaugeVec(gauge("workers", "Live workers that take jobs."), nil),
 		memory:  prometheus.NewGauge(gauge("redis_memory_bytes", "Memory of the fullest Redis node that has a limit; 0 when none has.")),
 		limit:   prometheus.NewGauge(gauge("redis_memory_limit_bytes", "The limit of that node.")),
 	}
 	if reg != nil {
-		reg.MustRegister(m.up, m.open, m.oldest, m.dead, m.tasks, m.waiting, m.memory, m.limit)
+		reg.MustRegister(m.up, m.open, m.oldest, m.dead, m.tasks, m.waiting, m.workers, m.memory, m.limit)
 	}
 	return m
 }
 
 func (m *Metrics) away() {
 	m.up.Set(0)
-	for _, v := range []*prometheus.GaugeVec{m.open, m.oldest, m.dead, m.tasks, m.waiting} {
+	for _, v := range []*prometheus.GaugeVec{m.open, m.oldest, m.dead, m.tasks, m.waiting, m.workers} {
 		v.Reset()
 	}
 }

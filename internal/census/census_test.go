@@ -10,11 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
 	"github.com/execra/tracefleet/internal/redistest"
+	"github.com/execra/tracefleet/internal/roster"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,8 +49,16 @@ func TestCensus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	worker, err := roster.Join(t.Context(), rdb, "fleet", "w", zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worker.Leave(context.WithoutCancel(t.Context()))
+	if err := worker.Offer(job.MaxLimits()); err != nil {
+		t.Fatal(err)
+	}
 	reg := prometheus.NewRegistry()
-	c, err := New(l, p, Config{Every: 20 * time.Millisecond, Metrics: NewMetrics(reg)})
+	c, err := New(l, p, roster.NewBoard(rdb), Config{Every: 20 * time.Millisecond, Metrics: NewMetrics(reg)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +67,7 @@ func TestCensus(t *testing.T) {
 	go func() { done <- c.Run(ctx) }()
 	await := func(want string, names ...string) {
 		t.Helper()
-		deadline := time.After(20 * time.Second)
+		deadline := time.After(time.Minute)
 		for {
 			err := testutil.GatherAndCompare(reg, strings.NewReader(want), names...)
 			if err == nil {
@@ -79,7 +89,10 @@ tracefleet_fleet_open_jobs{queue="interactive"} 0
 # HELP tracefleet_fleet_redis_up 1 when Redis answered the last count, else 0 and the other numbers of the fleet are left out.
 # TYPE tracefleet_fleet_redis_up gauge
 tracefleet_fleet_redis_up 1
-`, "tracefleet_fleet_open_jobs", "tracefleet_fleet_redis_up")
+# HELP tracefleet_fleet_workers Live workers that take jobs.
+# TYPE tracefleet_fleet_workers gauge
+tracefleet_fleet_workers 1
+`, "tracefleet_fleet_open_jobs", "tracefleet_fleet_redis_up", "tracefleet_fleet_workers")
 	for class, want := range map[string]float64{"engine": 2, "poison": 1, "other": 1, "store": 0} {
 		if got := testutil.ToFloat64(c.cfg.Metrics.dead.WithLabelValues(class)); got != want {
 			t.Errorf("%s: %v dead letters, want %v", class, got, want)
@@ -101,7 +114,7 @@ tracefleet_fleet_redis_up 0
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if _, err := New(l, p, Config{}); err == nil {
+	if _, err := New(l, p, roster.NewBoard(rdb), Config{}); err == nil {
 		t.Error("a Census without metrics was made")
 	}
 }

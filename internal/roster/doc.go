@@ -4,7 +4,7 @@
 // that an earlier life of it has left, which it knows by the name, and of two that live one would remove those of the other.
 //
 // It then offers to run jobs up to some limits. Any worker may be given any job, so what all of them take is what the front
-// ends can promise: Maxima and Follower tell it.
+// ends can promise: Board and Follower tell it.
 //
 //	tf:worker:{fleet}:{name}   string   token of the worker that has the name (the braces are not in the key)
 //	tf:workers                 zset     "fleet name limits" of each worker that takes jobs; the score is when that is no longer so

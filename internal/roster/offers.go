@@ -84,32 +84,46 @@ func (m *Member) withdraw(ctx context.Context) {
 	}
 }
 
-// Maxima returns the largest limits that every live worker takes, of whatever fleet: the queues are the same for all. Without
-// workers these are job.MaxLimits. What cannot be read, as of another version, is left out.
-func Maxima(ctx context.Context, rdb redis.UniversalClient) (job.Limits, error) {
-	all := job.MaxLimits()
-	offers, err := offersScript.Run(ctx, rdb, []string{offersKey}, maxOffers).StringSlice()
-	if err != nil {
-		return all, fmt.Errorf("read what jobs workers take: %w", err)
-	}
-	for _, offer := range offers {
-		if maxima, err := decode(offer); err == nil {
-			all = all.Clamp(maxima)
-		}
-	}
-	return all, nil
+// Fleet is what the live workers of a Redis have in common, of whatever fleet they are: the queues are the same for all.
+type Fleet struct {
+	// Workers is how many take jobs.
+	Workers int
+	// Maxima are the largest limits that every one of them takes; job.MaxLimits without workers.
+	Maxima job.Limits
 }
 
-// Follower knows Maxima without asking Redis each time. It is safe for concurrent use.
+// Board is where the offers stand. It is safe for concurrent use.
+type Board struct{ rdb redis.UniversalClient }
+
+// NewBoard returns a Board over rdb, which stays the caller's to close.
+func NewBoard(rdb redis.UniversalClient) *Board { return &Board{rdb: rdb} }
+
+// Look reads the offers. Limits that cannot be read, as of another version, bound nothing.
+func (b *Board) Look(ctx context.Context) (Fleet, error) {
+	f := Fleet{Maxima: job.MaxLimits()}
+	offers, err := offersScript.Run(ctx, b.rdb, []string{offersKey}, maxOffers).StringSlice()
+	if err != nil {
+		return f, fmt.Errorf("read what jobs workers take: %w", err)
+	}
+	f.Workers = len(offers)
+	for _, offer := range offers {
+		if maxima, err := decode(offer); err == nil {
+			f.Maxima = f.Maxima.Clamp(maxima)
+		}
+	}
+	return f, nil
+}
+
+// Follower knows the Maxima of a Board without asking Redis each time. It is safe for concurrent use.
 type Follower struct {
-	rdb    redis.UniversalClient
+	board  *Board
 	log    *zap.Logger
 	maxima atomic.Pointer[job.Limits]
 }
 
 // NewFollower returns a Follower, which knows job.MaxLimits until Run has looked for the first time.
-func NewFollower(rdb redis.UniversalClient, log *zap.Logger) *Follower {
-	f := &Follower{rdb: rdb, log: log}
+func NewFollower(b *Board, log *zap.Logger) *Follower {
+	f := &Follower{board: b, log: log}
 	maxima := job.MaxLimits()
 	f.maxima.Store(&maxima)
 	return f
@@ -123,10 +137,10 @@ func (f *Follower) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		if maxima, err := Maxima(ctx, f.rdb); err != nil {
+		if found, err := f.board.Look(ctx); err != nil {
 			f.log.Debug("look what jobs workers take", zap.Error(err)) // a Redis that is away is told of by others
-		} else if before := f.maxima.Swap(&maxima); *before != maxima {
-			f.log.Info("the largest limits that all workers take have changed", zap.Any("limits", maxima))
+		} else if before := f.maxima.Swap(&found.Maxima); *before != found.Maxima {
+			f.log.Info("the largest limits that all workers take have changed", zap.Any("limits", found.Maxima))
 		}
 		select {
 		case <-ctx.Done():

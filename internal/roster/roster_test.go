@@ -117,9 +117,9 @@ func lowered(wallMS, memory int64) job.Limits {
 	return l
 }
 
-func maxima(t *testing.T, rdb redis.UniversalClient) job.Limits {
+func look(t *testing.T, rdb redis.UniversalClient) Fleet {
 	t.Helper()
-	got, err := Maxima(t.Context(), rdb)
+	got, err := NewBoard(rdb).Look(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func maxima(t *testing.T, rdb redis.UniversalClient) job.Limits {
 func TestMaximaAreThoseOfAllWorkers(t *testing.T) {
 	t.Parallel()
 	rdb := client(t)
-	if diff := cmp.Diff(job.MaxLimits(), maxima(t, rdb)); diff != "" {
+	if diff := cmp.Diff(Fleet{Maxima: job.MaxLimits()}, look(t, rdb)); diff != "" {
 		t.Errorf("without workers (-want +got):\n%s", diff)
 	}
 	one, two := join(t, rdb, "one"), join(t, rdb, "{two}")
@@ -143,9 +143,9 @@ func TestMaximaAreThoseOfAllWorkers(t *testing.T) {
 	rdb.ZAdd(t.Context(), offersKey,
 		redis.Z{Score: past, Member: `fleet gone ` + encoded(t, lowered(100, 32<<20))},
 		redis.Z{Score: future, Member: `fleet newer {"wall_ms":1}`}, redis.Z{Score: future, Member: "nonsense"})
-	eventually(t, func() (bool, any) { got := maxima(t, rdb); return got == lowered(5_000, 1<<30), got })
+	eventually(t, func() (bool, any) { got := look(t, rdb); return got == Fleet{4, lowered(5_000, 1<<30)}, got })
 	one.Leave(t.Context())
-	if diff := cmp.Diff(lowered(300_000, 1<<30), maxima(t, rdb)); diff != "" {
+	if diff := cmp.Diff(Fleet{3, lowered(300_000, 1<<30)}, look(t, rdb)); diff != "" {
 		t.Errorf("after one has left (-want +got):\n%s", diff)
 	}
 }
@@ -162,7 +162,7 @@ func encoded(t *testing.T, l job.Limits) string {
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	rdb := client(t)
-	f := NewFollower(rdb, zap.NewNop())
+	f := NewFollower(NewBoard(rdb), zap.NewNop())
 	if got := f.Maxima(); got != job.MaxLimits() {
 		t.Errorf("before it has looked: got %+v", got)
 	}
