@@ -340,7 +340,7 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	text := b.command(t.Context(), "", "doctor")
-	if text.code != cli.CodeDone || !strings.Contains(text.stdout, "redis policy") {
+	if text.code != cli.CodeDone || !strings.Contains(text.stdout, "redis policy") || !strings.Contains(text.stdout, "none takes jobs") {
 		t.Errorf("got %+v, want the rows", text)
 	}
 	var document struct {
@@ -390,6 +390,9 @@ func TestLimitsOfTheWorkers(t *testing.T) {
 	j, err := b.ledger.Input(t.Context(), b.submit(t))
 	if err != nil || j.Limits.WallMS != 5_000 {
 		t.Errorf("without a flag: wall_ms %d, error %v, want the workers' maximum", j.Limits.WallMS, err)
+	}
+	if got := b.command(t.Context(), "", "doctor"); !strings.Contains(got.stdout, "taking jobs: 1") {
+		t.Errorf("doctor: got %q, want the worker counted", got.stdout)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
+	"github.com/execra/tracefleet/internal/roster"
 )
 
 // getCmd prints what became of a job.
@@ -138,6 +139,9 @@ func (c *doctorCmd) Run(s *session) error {
 	defer cancel()
 	facts, err := ledger.CheckServer(ctx, client)
 	rows := append(doctor.Redis(queue.ShownURL(s.Redis), facts, err), doctor.RedisAccess(s.Redis, s.RedisPasswordFile != "")...)
+	if workers, lookErr := roster.NewBoard(client).Look(ctx); err == nil && lookErr == nil {
+		rows = append(rows, doctor.Workers(workers.Workers))
+	}
 	write := map[string]func(io.Writer, []doctor.Row) error{"text": doctor.Text, "json": doctor.JSON}[c.Format]
 	if err := write(s.out, rows); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)

@@ -72,6 +72,14 @@ func RedisAccess(address string, passwordFile bool) []Row {
 	return rows
 }
 
+// Workers judges how many live workers take jobs from the Redis.
+func Workers(n int) Row {
+	if n == 0 {
+		return Row{Name: "workers", Status: Warn, Detail: "none takes jobs: what is submitted waits", Remedy: "start one; worker doctor says what it lacks"}
+	}
+	return Row{Name: "workers", Status: OK, Detail: fmt.Sprintf("taking jobs: %d", n)}
+}
+
 // firstHost is a URL with the first of its hosts only.
 func firstHost(address string) string {
 	scheme, rest, _ := strings.Cut(address, "://")
