@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -129,7 +130,18 @@ func look(t *testing.T, rdb redis.UniversalClient) Fleet {
 // What is promised is what every worker takes, and no worker that is gone has a say.
 func TestMaximaAreThoseOfAllWorkers(t *testing.T) {
 	t.Parallel()
-	rdb := client(t)
+	for name, client := range map[string]func(t *testing.T) redis.UniversalClient{
+		"redis": client, "embedded": func(t *testing.T) redis.UniversalClient { return redistest.Client(t, miniredis.RunT(t).Addr()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testMaxima(t, client(t))
+		})
+	}
+}
+
+func testMaxima(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
 	if diff := cmp.Diff(Fleet{Maxima: job.MaxLimits()}, look(t, rdb)); diff != "" {
 		t.Errorf("without workers (-want +got):\n%s", diff)
 	}
