@@ -72,6 +72,9 @@ func (c *batchSubmitCmd) Run(s *session) error {
 		return err
 	}
 	defer fleet.close()
+	if err := withinAll(fleet.maxima, source); err != nil {
+		return err
+	}
 	desk := batch.New(fleet.ledger, fleet.desk)
 	progress, err := s.submitBatch(desk, ledger.Batch{Name: c.Batch, Source: c.From}, source, total, c.Parallel)
 	if err != nil {
@@ -85,6 +88,23 @@ func (c *batchSubmitCmd) Run(s *session) error {
 	}
 	if _, err := fmt.Fprintln(s.out, c.Batch); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+// withinAll refuses jobs of which one asks for more than the fleet takes now. Their limits are not brought down: the ids of the jobs
+// depend on them, and the same batch is to be the same tomorrow.
+func withinAll(maxima job.Limits, source batch.Source) error {
+	if maxima == job.MaxLimits() {
+		return nil // It was checked as it was read.
+	}
+	for p, err := range source {
+		if err != nil {
+			return err
+		}
+		if err := refused(p.Job.Validate(maxima)); err != nil {
+			return within(p.Key, err)
+		}
 	}
 	return nil
 }

@@ -391,6 +391,12 @@ func TestLimitsOfTheWorkers(t *testing.T) {
 	if err != nil || j.Limits.WallMS != 5_000 {
 		t.Errorf("without a flag: wall_ms %d, error %v, want the workers' maximum", j.Limits.WallMS, err)
 	}
+	dir := tree(t, map[string]string{"a.py": "print(1)\n"})
+	for flag, code := range map[string]int{"--wall=6s": cli.CodeRefused, "--wall=5s": cli.CodeDone} {
+		if got := b.command(t.Context(), "", "batch", "submit", dir, flag); got.code != code || code != cli.CodeDone && !strings.Contains(got.stderr, "a.py: ") {
+			t.Errorf("batch %s: code %d, stderr %q, want %d", flag, got.code, got.stderr, code)
+		}
+	}
 	if got := b.command(t.Context(), "", "doctor"); !strings.Contains(got.stdout, "taking jobs: 1") {
 		t.Errorf("doctor: got %q, want the worker counted", got.stdout)
 	}
