@@ -52,7 +52,8 @@ static void set_line(Activation *activation) {
 
 /* Add an event of the running function. */
 static void add(Recorder *r, Thread *thread, Activation *activation, enum Kind kind, PyObject *value, PyObject *error) {
-    const Node *after = kind != CALL && kind != RESUME && kind != THROW ? late_after(activation) : NULL;
+    bool looks = r->recording && r->with_values && kind != CALL && kind != RESUME && kind != THROW;
+    const Node *after = looks ? late_after(activation) : NULL;
     Event event = {.kind = kind, .thread = thread, .activation = activation, .value = value, .error = error, .after = after};
     events_add(r, &event);
 }
@@ -312,59 +313,37 @@ static PyObject *on_resume(PyObject *self, PyObject *const *arguments, size_t fl
     Py_RETURN_NONE;
 }
 
-/* Add an event that has to do with an exception, which was raised at a unit when it is one of that kind. */
-static void add_failure(Place *place, Facts *facts, enum Kind kind, int unit, PyObject *error) {
-    Recorder *r = place->recorder;
-    Thread *thread = threads_current(r, place->state);
-    if (thread == NULL) {
-        return;
-    }
-    if (r->saturating) {
-        threads_walk(r, thread, place->frame);
-    } else if (kind == THROW && r->passing) {
-        late_parent(r, thread, place->frame->previous);
-    }
-    Activation *activation = kind == THROW ? threads_resume(r, thread, place->frame, facts)
-                                           : threads_find(r, thread, place->frame, facts);
-    if (activation != NULL) {
-        if (r->passing && kind == EXCEPTION) {
-            late_reach(r, thread, activation);
-        } else if (r->passing && kind == UNWIND) {
-            late_leave(r, thread, activation);
-        }
-        set_line(activation);
-        add(r, thread, activation, kind, NULL, error);
-        late_settle(r, facts);
-        if (kind == EXCEPTION) {
-            late_land(activation, unit, error);
-        } else {
-            activation->node = -1; /* what follows a throw is an exception */
-        }
-    }
-    if (kind == UNWIND) {
-        threads_pop(r, thread, place->frame);
-    }
-}
-
 /* An exception is thrown into a suspended generator or coroutine of any code. */
 static PyObject *on_throw(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
     (void)names;
     Place place;
-    if (arrive(self, arguments, flags, 3, &place) && PyExceptionInstance_Check(arguments[2])) {
-        Facts *facts = codes_get(place.recorder, place.code);
-        if (facts != NULL && !place.recorder->saturating) {
-            count_up(place.recorder, C_OTHER);
-            add_failure(&place, facts, THROW, -1, arguments[2]);
-        }
+    if (!arrive(self, arguments, flags, 3, &place) || !PyExceptionInstance_Check(arguments[2])) {
+        Py_RETURN_NONE;
+    }
+    Recorder *r = place.recorder;
+    Facts *facts = codes_get(r, place.code);
+    if (facts == NULL || r->saturating) {
+        Py_RETURN_NONE;
+    }
+    count_up(r, C_OTHER);
+    Thread *thread = threads_current(r, place.state);
+    if (thread != NULL && r->passing) {
+        late_parent(r, thread, place.frame->previous);
+    }
+    Activation *activation = thread != NULL ? threads_resume(r, thread, place.frame, facts) : NULL;
+    if (activation != NULL) {
+        set_line(activation);
+        add(r, thread, activation, THROW, NULL, arguments[2]);
+        activation->node = -1; /* what follows is that it is raised here */
+        late_settle(r, facts);
     }
     Py_RETURN_NONE;
 }
 
 /* Put an exception on the list. */
-static void note(Place *place, const Facts *facts, PyObject *error) {
-    Thread *thread = threads_current(place->recorder, place->state);
+static void note(const Place *place, Thread *thread, Facts *facts, PyObject *error) {
     if (thread != NULL) {
-        notes_exception(place->recorder, thread, facts, line_of((Facts *)facts, _PyInterpreterFrame_LASTI(place->frame)), error);
+        notes_exception(place->recorder, thread, facts, line_of(facts, _PyInterpreterFrame_LASTI(place->frame)), error);
     }
 }
 
@@ -418,7 +397,9 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
     Recorder *r = place.recorder;
     PyObject *error = arguments[2];
     Facts *facts = codes_get(r, place.code);
-    notes_outcome(r, place.state, place.frame, error);
+    if (r->notes.pendings > 0) {
+        notes_outcome(r, place.state, place.frame, error);
+    }
     if (facts == NULL) {
         failure_note_limit(r, error);
         Py_RETURN_NONE;
@@ -428,28 +409,37 @@ static PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t fla
         ignore_raising(r);
     }
     Thread *thread = threads_current(r, place.state);
-    Activation *top = thread != NULL && r->passing ? late_catch(r, thread, place.frame) : NULL;
+    if (thread != NULL && r->saturating) {
+        threads_walk(r, thread, place.frame);
+    }
+    Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
+    if (activation != NULL && r->passing) {
+        late_reach(r, thread, activation);
+    }
     bool ends = failure_ends_iteration(error);
     if (failure_is_new(r, error)) {
         failure_note_limit(r, error);
         r->counters[C_RAISED] += !ends;
         if (!ends) {
-            note(&place, facts, error);
+            note(&place, thread, facts, error);
         }
     }
-    int unit = small_number(arguments[1]) / (int)sizeof(_Py_CODEUNIT);
-    if (!ends || !failure_is_internal(facts, _PyInterpreterFrame_LASTI(place.frame))) {
-        add_failure(&place, facts, EXCEPTION, unit, error);
-    } else if (top != NULL && top->frame == place.frame) {
-        late_land(top, unit, error);
+    if (activation == NULL) {
+        Py_RETURN_NONE;
     }
+    if (!ends || !failure_is_internal(facts, _PyInterpreterFrame_LASTI(place.frame))) {
+        set_line(activation);
+        add(r, thread, activation, EXCEPTION, NULL, error);
+        late_settle(r, facts);
+    }
+    late_land(activation, small_number(arguments[1]) / (int)sizeof(_Py_CODEUNIT), error);
     Py_RETURN_NONE;
 }
 
 /* An exception ends the program. It is put on the list now when nobody saw it being raised. */
-COLD static void ends_program(Place *place, const Facts *facts, PyObject *error) {
+COLD static void ends_program(const Place *place, Facts *facts, PyObject *error) {
     if (!notes_fate(place->recorder, error, FATE_PROGRAM)) {
-        note(place, facts, error);
+        note(place, threads_current(place->recorder, place->state), facts, error);
         notes_fate(place->recorder, error, FATE_PROGRAM);
     }
 }
@@ -474,8 +464,19 @@ static PyObject *on_unwind(PyObject *self, PyObject *const *arguments, size_t fl
         ends_program(&place, facts, arguments[2]);
     }
     count_up(r, C_OTHER);
-    if (!r->ignoring_raising) {
-        add_failure(&place, facts, UNWIND, -1, arguments[2]);
+    Thread *thread = r->ignoring_raising ? NULL : threads_current(r, place.state);
+    if (thread != NULL && r->saturating) {
+        threads_walk(r, thread, place.frame);
+    }
+    Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
+    if (activation != NULL) {
+        if (r->passing) {
+            late_leave(r, thread, activation);
+        }
+        set_line(activation);
+        add(r, thread, activation, UNWIND, NULL, arguments[2]);
+        late_settle(r, facts);
+        threads_pop(r, thread, place.frame);
     }
     Py_RETURN_NONE;
 }
