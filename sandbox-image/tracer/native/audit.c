@@ -387,7 +387,11 @@ static int hear(const char *event, PyObject *arguments, void *nothing) {
 /* Listen from now on. There is no way to take the hook away again. False with an exception when it cannot be had. */
 bool audit_open(Recorder *r) {
     listening = r;
-    return PySys_AddAuditHook(hear, NULL) == 0;
+    if (PySys_AddAuditHook(hear, NULL) != 0) {
+        return false;
+    }
+    auditing_open();
+    return true;
 }
 
 /* Take the hooks of the program away; return them. What the tracer does in Python

@@ -63,13 +63,48 @@ static bool is_prying(const char *event, PyObject *arguments) {
     return false;
 }
 
+/* Say whose the events of a code's single instructions are. */
+static void keep_instructions(PyCodeObject *code) {
+    _PyCoMonitoringData *data = code->_co_monitoring;
+    if (data == NULL || data->per_instruction_opcodes == NULL || data->per_instruction_tools != NULL) {
+        return;
+    }
+    size_t size = (size_t)Py_SIZE(code);
+    data->per_instruction_tools = PyMem_Malloc(size);
+    if (data->per_instruction_tools != NULL) {
+        memset(data->per_instruction_tools, data->active_monitors.tools[PY_MONITORING_EVENT_INSTRUCTION], size);
+    }
+}
+
+/* A function that traces is about to be set. Where a frame's f_trace_opcodes has been set before, as pdb does,
+ * CPython 3.13 forgets for whom the events of single instructions are when there is a second
+ * tool, since it makes its table of that only now, and empty. So it is made here, as it should be. */
+static void keep_all_instructions(Recorder *r) {
+    PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; state != NULL; state = PyThreadState_Next(state)) {
+        for (_PyInterpreterFrame *frame = state->current_frame; frame != NULL; frame = frame->previous) {
+            if (frame->owner != FRAME_OWNED_BY_CSTACK && PyCode_Check(frame->f_executable)) {
+                keep_instructions((PyCodeObject *)frame->f_executable);
+            }
+        }
+    }
+    for (uint32_t i = 0; i <= r->codes.mask; i++) {
+        if (r->codes.table[i].code != NULL) {
+            keep_instructions(r->codes.table[i].code);
+        }
+    }
+}
+
 /* Hear of frames that somebody gets hold of, but for the library's own purposes, as logging does with each call. */
 void prying_hear(Recorder *r, const char *event, PyObject *arguments) {
-    const PyThreadState *state = r->passing ? PyThreadState_GetUnchecked() : NULL;
+    bool jumping = strcmp(event, "sys.settrace") == 0;
+    const PyThreadState *state = r->passing || jumping ? PyThreadState_GetUnchecked() : NULL;
     if (state == NULL || state->interp != r->interpreter) {
         return;
     }
-    bool jumping = strcmp(event, "sys.settrace") == 0;
+    if (jumping) {
+        keep_all_instructions(r);
+    }
     if (jumping || (is_prying(event, arguments) && is_near(r, state))) {
         pry(r, jumping);
     }

@@ -28,6 +28,7 @@
  *   failures.c    what exceptions say, limits they tell of
  *   notes.c       exceptions, deaths of threads, effects: a list of each
  *   audit.c       what the program reaches for, by the interpreter's own audit events
+ *   auditing.c    sys.audit where the program has no hook
  *   warnings.c    how many warnings there were
  *   json.c        strings for definitions
  *
@@ -456,6 +457,9 @@ bool audit_open(Recorder *r);
 void audit_close(Recorder *r);
 PyObject *audit_hush(PyThreadState *state);
 void audit_unhush(PyThreadState *state, PyObject *hooks);
+
+/* auditing.c */
+void auditing_open(void);
 
 /* warnings.c */
 void warnings_open(Recorder *r);
