@@ -128,6 +128,9 @@ static PyObject *on_start(PyObject *self, PyObject *const *arguments, size_t fla
     if (r->saturating) {
         threads_walk(r, thread, place.frame->previous);
     } else if (r->passing) {
+        if (!r->prying && place.frame->previous != NULL && place.frame->previous->owner == FRAME_OWNED_BY_CSTACK) {
+            prying_meet(r, place.frame);
+        }
         late_parent(r, thread, place.frame->previous);
     }
     Facts *caller = thread->depth > 0 ? thread->stack[thread->depth - 1].facts : NULL;

@@ -83,6 +83,7 @@ void late_land(Activation *activation, int unit, PyObject *error);
 void late_leave(Recorder *r, Thread *thread, Activation *activation);
 
 /* prying.c */
+void prying_meet(Recorder *r, const _PyInterpreterFrame *frame);
 void prying_hear(Recorder *r, const char *event, PyObject *arguments);
 
 static inline bool stores_have(const uint64_t *stores, int slot) {

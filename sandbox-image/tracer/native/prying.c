@@ -63,6 +63,30 @@ static bool is_prying(const char *event, PyObject *arguments) {
     return false;
 }
 
+/* Whether an argument is a frame, or a tuple of arguments with one. */
+static bool has_frame(PyObject *argument) {
+    if (argument == NULL || !PyTuple_CheckExact(argument)) {
+        return argument != NULL && PyFrame_Check(argument);
+    }
+    bool found = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); i++) {
+        found |= PyFrame_Check(PyTuple_GET_ITEM(argument, i));
+    }
+    return found;
+}
+
+/* The interpreter itself calls a function: the handler of a signal gets the frame that it interrupts. */
+void prying_meet(Recorder *r, const _PyInterpreterFrame *frame) {
+    enum { MOST_BEFORE = 3 };
+    const PyCodeObject *code = (PyCodeObject *)frame->f_executable;
+    for (int slot = 0; slot < Py_MIN(code->co_nlocalsplus, MOST_BEFORE); slot++) {
+        if (has_frame(frame->localsplus[slot])) {
+            pry(r, false);
+            return;
+        }
+    }
+}
+
 /* Say whose the events of a code's single instructions are. */
 static void keep_instructions(PyCodeObject *code) {
     _PyCoMonitoringData *data = code->_co_monitoring;
