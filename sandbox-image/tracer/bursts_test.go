@@ -1,6 +1,7 @@
 package tracer_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,15 +38,21 @@ func TestBursts(t *testing.T) {
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rec := outcomes[name].recording(p)
-			wantTurns(t, rec, p.Events)
+			// Just before a wall limit the processors may be somebody else's: then nothing runs that could be seen.
+			const tries = 5
+			missing := missingTurns(outcomes[name].recording(p), p.Events)
+			for n := 1; missing != "" && n < tries; n++ {
+				missing = missingTurns(run(t, map[string]program{name: p})[name].recording(p), p.Events)
+			}
+			if missing != "" {
+				t.Error(missing)
+			}
 		})
 	}
 }
 
-// wantTurns checks that the last events go through the loop turn by turn, far beyond what was counted.
-func wantTurns(t *testing.T, rec trace.Recording, budget int64) {
-	t.Helper()
+// missingTurns says what is missing of last events that go through the loop turn by turn, far beyond what was counted.
+func missingTurns(rec trace.Recording, budget int64) string {
 	turns, last, counted := 0, int64(0), int64(0)
 	for _, hits := range rec.Summary.Lines["main.py"] {
 		counted = max(counted, hits)
@@ -65,9 +72,10 @@ func wantTurns(t *testing.T, rec trace.Recording, budget int64) {
 		}
 	}
 	if turns < 100 || last <= 2*counted {
-		t.Errorf("got %d turns in a row up to %d, with at most %d hits counted; want 100 and more, far beyond those", turns, last, counted)
+		return fmt.Sprintf("got %d turns in a row up to %d, with at most %d hits counted; want 100 and more, far beyond those", turns, last, counted)
 	}
 	if rec.Summary.CountsExact {
-		t.Error("got exact counts, want not exact")
+		return "got exact counts, want not exact"
 	}
+	return ""
 }
