@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // cgroup reads the counters of the cgroup that this process is in. Version 1
@@ -179,8 +181,8 @@ func (c *cgroup) read(f *os.File) ([]byte, bool) {
 		return nil, false
 	}
 	var buf [2048]byte
-	n, err := f.ReadAt(buf[:], 0)
-	if n == 0 && err != nil {
+	n, err := unix.Pread(int(f.Fd()), buf[:], 0) // once: the kernel gives all that there is, and ReadAt would ask again
+	if err != nil || n == 0 {
 		return nil, false
 	}
 	return buf[:n], true

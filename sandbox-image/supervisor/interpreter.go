@@ -156,12 +156,16 @@ func (p *interpreter) begin(line []byte) (time.Time, error) {
 // the program. The tracer closes its end before the program runs, so that the
 // program can neither say it nor take it back.
 func (p *interpreter) started() bool {
-	defer func() { _ = p.control.Close() }() // nothing follows
-	if p.control.SetReadDeadline(time.Now().Add(time.Second)) != nil {
+	conn, err := p.control.SyscallConn()
+	if err != nil {
 		return false
 	}
-	n, _ := p.control.Read(make([]byte, 1)) // the end of the channel is the answer, too
-	return n == 1
+	said := 0
+	err = conn.Read(func(fd uintptr) bool {
+		said, _ = unix.Read(int(fd), make([]byte, 1)) // it is there by now, or never comes
+		return true
+	})
+	return err == nil && said == 1
 }
 
 // describe says how a process ended.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -93,24 +94,41 @@ func checkJob(info wire.JobInfo) error {
 
 // writeFiles puts the job's files below folder, which must be empty.
 func writeFiles(folder string, files map[string][]byte) error {
-	root, err := os.OpenRoot(folder) // refuses to leave the folder, whatever the path
-	if err != nil {
-		return fmt.Errorf("write the job's files: %w", err)
-	}
-	defer func() { _ = root.Close() }() // a folder, opened to read
 	for name, data := range files {
-		if err := writeFile(root, name, data); err != nil {
+		write := writeFile
+		if strings.Contains(name, "/") {
+			write = writeBelow
+		}
+		if err := write(folder, name, data); err != nil {
 			return fmt.Errorf("write the job's files: %w", err)
 		}
 	}
 	return nil
 }
 
-func writeFile(root *os.Root, name string, data []byte) error {
-	if folder := path.Dir(name); folder != "." {
-		if err := root.MkdirAll(folder, 0o755); err != nil {
-			return err
-		}
+// writeFile makes a file in folder itself. It goes past package os, which would take twice as many calls of the kernel.
+func writeFile(folder, name string, data []byte) error {
+	fd, err := unix.Open(folder+"/"+name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	for len(data) > 0 && err == nil {
+		var n int
+		n, err = unix.Write(fd, data)
+		data = data[max(n, 0):]
+	}
+	return errors.Join(err, unix.Close(fd))
+}
+
+// writeBelow makes a file in a folder of its own, and that folder.
+func writeBelow(folder, name string, data []byte) error {
+	root, err := os.OpenRoot(folder) // refuses to leave the folder, whatever the path
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // a folder, opened to read
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
 	}
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -87,7 +87,7 @@ func (m *meter) survey() (time.Duration, use) {
 // cgroup does not tell, nobody could afterwards. The peak is what the interpreter said of its own memory. It stands in
 // for the kernel's word, which comes with the end only, and nothing less than what was seen is believed.
 func (m *meter) part(peak int64) {
-	if m.cgroupCPU() == unknown || m.cg.peakMemory() == unknown {
+	if m.cg.cpu == nil || m.cg.memoryPeak == nil {
 		m.cpuParted = m.scan()
 		m.mostMemory = max(m.mostMemory, peak)
 	}

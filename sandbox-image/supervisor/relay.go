@@ -102,6 +102,8 @@ func (r *relay) gather(src *os.File) (int, error) {
 // feed writes data to the program's stdin and closes it. A program that reads
 // only a part of it, or nothing, is no error.
 func feed(stdin io.WriteCloser, data []byte) {
-	_, _ = stdin.Write(data)
+	if len(data) > 0 {
+		_, _ = stdin.Write(data)
+	}
 	_ = stdin.Close()
 }
