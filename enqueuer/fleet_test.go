@@ -397,6 +397,13 @@ func TestLimitsOfTheWorkers(t *testing.T) {
 			t.Errorf("batch %s: code %d, stderr %q, want %d", flag, got.code, got.stderr, code)
 		}
 	}
+	base, _ := startServe(t, b)
+	for code, text := fetch(t, "GET", base+"/api/v1/limits", "", ""); code != 200 || !strings.Contains(text, `"maximum":{"wall_ms":5000,`); code, text = fetch(t, "GET", base+"/api/v1/limits", "", "") {
+		if time.Now().After(deadline) {
+			t.Fatalf("the server does not say what the workers take: %d %s", code, text)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
 	if got := b.command(t.Context(), "", "doctor"); !strings.Contains(got.stdout, "taking jobs: 1") {
 		t.Errorf("doctor: got %q, want the worker counted", got.stdout)
 	}

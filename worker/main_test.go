@@ -23,6 +23,7 @@ import (
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/queue"
 	"github.com/execra/tracefleet/internal/redistest"
+	"github.com/execra/tracefleet/internal/roster"
 	"github.com/execra/tracefleet/internal/runner"
 	"github.com/execra/tracefleet/internal/sandbox/pool"
 )
@@ -174,7 +175,7 @@ func TestRunsAJobAndDrains(t *testing.T) {
 	var stderr buffer
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(t.Context(), []string{"--redis", "embedded:0", "--fleet", fleetName(t), "--concurrency", "1", "--metrics", "127.0.0.1:0"},
+		ended <- run(t.Context(), []string{"--redis", "embedded:0", "--fleet", fleetName(t), "--concurrency", "1", "--metrics", "127.0.0.1:0", "--max-events", "12345"},
 			func(string) string { return "" }, signals, &buffer{}, &stderr)
 	}()
 	address := awaitReady(t, &stderr, ended)
@@ -209,6 +210,13 @@ func TestRunsAJobAndDrains(t *testing.T) {
 	result, err := desk.Wait(t.Context(), id)
 	if err != nil || result.Status != job.StatusOK || result.Stdout != "42\n" {
 		t.Errorf("got status %q, stdout %q, error %v, want ok and 42", result.Status, result.Stdout, err)
+	}
+	board, deadline := roster.NewBoard(client), time.Now().Add(patience)
+	for fleet, err := board.Look(t.Context()); err != nil || fleet.Workers != 1 || fleet.Maxima.TraceEvents != 12345; fleet, err = board.Look(t.Context()) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the worker does not say what it takes: %+v, error %v", fleet, err)
+		}
+		<-time.After(20 * time.Millisecond)
 	}
 	signals <- syscall.SIGTERM
 	if err := <-ended; err != nil {

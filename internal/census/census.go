@@ -108,8 +108,7 @@ func (c *Census) count(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("census: %w", err)
 	}
-	c.cfg.Metrics.show(counts, depths)
-	c.cfg.Metrics.workers.WithLabelValues().Set(float64(fleet.Workers))
+	c.cfg.Metrics.show(counts, depths, fleet)
 	return nil
 }
 
@@ -167,8 +166,9 @@ func (m *Metrics) away() {
 	}
 }
 
-func (m *Metrics) show(c ledger.Counts, depths []queue.Depth) {
+func (m *Metrics) show(c ledger.Counts, depths []queue.Depth, fleet roster.Fleet) {
 	m.up.Set(1)
+	m.workers.WithLabelValues().Set(float64(fleet.Workers))
 	for _, q := range job.Queues() {
 		m.open.WithLabelValues(string(q)).Set(float64(c.Open[q]))
 		m.oldest.WithLabelValues(string(q)).Set(c.Oldest[q].Seconds())
