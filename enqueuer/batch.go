@@ -232,6 +232,9 @@ func (c *batchStatusCmd) list(s *session, fleet *fleet) error {
 	if err != nil {
 		return s.explain(err, "")
 	}
+	if len(batches) == 0 && !s.Quiet {
+		s.notice("there are no batches\n")
+	}
 	for _, b := range batches {
 		if c.Format == formatJSON {
 			err = s.printJSON(batchDocument(batch.Status{Batch: b, Items: b.Items}))

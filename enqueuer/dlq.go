@@ -112,13 +112,14 @@ func (c *dlqListCmd) Run(s *session) error {
 		if err != nil {
 			return s.explain(err, "")
 		}
+		n++
 		if c.Format == formatJSON {
 			if err := s.printJSON(deadLetterOf(e)); err != nil {
 				return err
 			}
 			continue
 		}
-		if n++; n == 1 {
+		if n == 1 {
 			_, _ = fmt.Fprintln(table, "BURIED\tCLASS\tQUEUE\tTENANT\tID\tREASON") // errors come back from Flush
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", e.FinishedAt.Local().Format(time.DateTime), e.Class, e.Queue,
@@ -127,7 +128,13 @@ func (c *dlqListCmd) Run(s *session) error {
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	if n == c.Limit && n > 0 && !s.Quiet {
+	switch {
+	case s.Quiet:
+	case n == 0 && c.empty():
+		s.notice("there are no dead letters\n")
+	case n == 0:
+		s.notice("no dead letter is such a one\n")
+	case n == c.Limit:
 		s.notice("the newest %d; more with --limit\n", n)
 	}
 	return nil

@@ -169,7 +169,13 @@ func TestDlqRequeueAndPurge(t *testing.T) {
 	if got.code != 0 || !strings.HasPrefix(got.stdout, "2 dead letters purged (") {
 		t.Errorf("purge all: %+v", got)
 	}
-	if got := b.command(t.Context(), "", "dlq", "list"); got.stdout != "" || got.code != 0 {
+	if got := b.command(t.Context(), "", "dlq", "list", "--class", "none"); got.stdout != "" || !strings.Contains(got.stderr, "no dead letter is such a one") {
+		t.Errorf("a filter that nothing passes: got %+v", got)
+	}
+	if got := b.command(t.Context(), "", "batch", "status"); got.stdout != "" || !strings.Contains(got.stderr, "there are no batches") {
+		t.Errorf("batches: got %+v", got)
+	}
+	if got := b.command(t.Context(), "", "dlq", "list"); got.stdout != "" || !strings.Contains(got.stderr, "there are no dead letters") || got.code != 0 {
 		t.Errorf("left: %+v", got)
 	}
 	for name, args := range map[string][]string{

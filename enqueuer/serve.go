@@ -211,7 +211,7 @@ func (c *serveCmd) tokens() (*access.Tokens, error) {
 	}
 	tokens, err := access.LoadTokens(c.Tokens)
 	if err != nil {
-		return nil, cli.Usagef("--tokens: %w", err)
+		return nil, cli.Usagef("--%w", err) // it begins with: tokens
 	}
 	return tokens, nil
 }

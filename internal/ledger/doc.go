@@ -15,7 +15,7 @@
 //	tf:dlq           zset    ids of dead letters; the score is when they were buried
 //	tf:done          channel ids of jobs that became terminal
 //	tf:cancel        channel ids of running jobs that shall be canceled
-//	tf:state         channel ids of jobs that were claimed or given back
+//	tf:state         channel ids of jobs that were claimed, given back, or taken from a dead worker
 //
 // Every key has a TTL. A job that is not finished has Config.OpenTTL, renewed by each
 // release, and by a claim when an eighth of it is over, so that what everybody forgot goes away in the end; a finished one has its own

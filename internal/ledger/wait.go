@@ -14,7 +14,7 @@ import (
 // retryLook is how soon Wait and Change look again when Redis did not answer.
 const retryLook = time.Second
 
-// stateChannel tells the ids of jobs that were claimed or given back.
+// stateChannel tells the ids of jobs that were claimed, given back, or taken from a dead worker.
 const stateChannel = "tf:state"
 
 // Wait returns the result of a job as soon as there is one. Any number of calls share
