@@ -79,8 +79,9 @@ func (s *scout) round() {
 }
 
 // choose chooses n queues, by chance and weight, one maybe several times, among those that are worth asking in
-// this round. There is none when all were in vain.
+// this round, and one when n is less. There is none when all were in vain.
 func (s *scout) choose(n int) []*shard {
+	n = max(n, 1)
 	total := 0
 	for _, q := range s.left {
 		total += q.weight
@@ -89,7 +90,7 @@ func (s *scout) choose(n int) []*shard {
 		return nil
 	}
 	choice := make([]*shard, 0, n)
-	for len(choice) < max(n, 1) {
+	for len(choice) < n {
 		at, i := rand.IntN(total), 0
 		for ; at >= s.left[i].weight; i++ {
 			at -= s.left[i].weight

@@ -102,6 +102,18 @@ func TestChoiceFollowsTheWeights(t *testing.T) {
 	}
 }
 
+// How many slots are open is less than nothing when more are lost, or in asynq's hands, than there are.
+func TestChoiceWithoutAnOpenSlot(t *testing.T) {
+	t.Parallel()
+	s := newScout(nil, map[string]int{"a": 1}, nil, *allRemedies(), nil)
+	s.round()
+	for _, n := range []int{-2, -1, 0, 1} {
+		if choice := s.choose(n); len(choice) != 1 {
+			t.Errorf("%d slots: %d queues were chosen, want 1", n, len(choice))
+		}
+	}
+}
+
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newReports(nil)
