@@ -163,7 +163,7 @@ static bool tell_bare(Recorder *r, Thread *thread, Activation *activation, int n
     return true;
 }
 
-/* Record the lines of a way, and the one that it leads to if that has begun, while values are. */
+/* Record the lines of a way, and the one that it leads to if that has begun, while values are recorded. */
 static void tell_all(Recorder *r, Thread *thread, Activation *activation, const Path *way, int last) {
     const Facts *facts = activation->facts;
     const Flow *flow = facts->flow;
@@ -188,27 +188,30 @@ static void tell_all(Recorder *r, Thread *thread, Activation *activation, const 
     }
 }
 
-/* The same; while no values are recorded in the shortest way. */
+/* Count and record lines that were passed while no values are recorded: one after another, until the rest can be in the shortest way. */
+static void tell_quickly(Recorder *r, Thread *thread, Activation *activation, const PassedLine *lines, int count) {
+    for (int i = 0; i < count && !events_add_bare(r, thread, activation, lines + i, count - i); i++) {
+        count_up(r, lines[i].counter);
+        if (lines[i].entry != 0) {
+            count_up(r, lines[i].entry);
+        }
+        activation->line = lines[i].line;
+        events_add(r, &(Event){.kind = LINE, .thread = thread, .activation = activation, .late = true});
+    }
+}
+
+/* Record the lines of a way, and the one that it leads to if that has begun. */
 static void tell(Recorder *r, Thread *thread, Activation *activation, const Path *way, int last) {
-    const uint64_t none[2] = {0, 0};
     if (r->with_values && r->recording) {
         tell_all(r, thread, activation, way, last);
         return;
     }
-    const Node *nodes = activation->facts->flow->nodes;
-    if (way->line_count > 0 && !events_add_bare(r, thread, activation, way->lines, way->line_count)) {
-        for (int i = 0; i < way->count; i++) {
-            if (!nodes[way->node[i]].silent) {
-                tell_line(r, thread, activation, way->node[i], none);
-            }
-        }
+    tell_quickly(r, thread, activation, way->lines, way->line_count);
+    if (last >= 0 && !activation->facts->flow->nodes[last].silent) {
+        const PassedLine line = passing_line(activation->facts, last);
+        tell_quickly(r, thread, activation, &line, 1);
     }
-    activation->node = way->count > 0 ? way->node[way->count - 1] : activation->node;
-    if (last >= 0 && nodes[last].silent) {
-        activation->node = last;
-    } else if (last >= 0 && !tell_bare(r, thread, activation, last)) {
-        tell_line(r, thread, activation, last, none);
-    }
+    activation->node = last >= 0 ? last : way->count > 0 ? way->node[way->count - 1] : activation->node;
 }
 
 /* Find out where a thread is in a function whose flow is new: in the line of the
