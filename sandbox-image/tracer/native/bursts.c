@@ -63,10 +63,10 @@ static void timer_start(int64_t after) {
     }
 }
 
-/* When to look again. The processor time that is left is unknown where others use the
- * processors too: so the look comes when a quarter of the time at most has passed. */
+/* When to look again. How much processor time the program will have had at its wall limit is unknown where
+ * others use the processors too: so each look comes after a small part of the time that is left. */
 static int64_t next_look(int64_t now, int64_t left) {
-    return Py_MAX(Py_MIN(wake.next - now, left / 4), SOONEST);
+    return Py_MAX(Py_MIN(wake.next - now, left / 16), SOONEST);
 }
 
 /* The timer's signal, in whichever thread computes. Does only what is safe at any instruction. */
