@@ -118,6 +118,7 @@ func TestRefusesToStart(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	evicting := redistest.Start(t, redistest.Options{Args: []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}})
+	full := redistest.Start(t, redistest.Options{MaxMemoryBytes: 1})
 
 	tests := map[string]struct {
 		args []string
@@ -136,6 +137,7 @@ func TestRefusesToStart(t *testing.T) {
 		"bad port":           {[]string{"--redis", "embedded:x"}, cli.CodeUsage, "embedded:PORT"},
 		"no such scheme":     {[]string{"--redis", "http://127.0.0.1"}, cli.CodeUsage, "--redis"},
 		"Redis away":         {[]string{"--redis", "redis://:hidden@127.0.0.1:1/0"}, cli.CodeFailed, "worker --redis embedded"},
+		"Redis is full":      {[]string{"--redis", full.URL()}, cli.CodeFailed, "it is full: raise its maxmemory"},
 		"Redis evicts":       {[]string{"--redis", evicting.URL()}, cli.CodeFailed, "set maxmemory-policy noeviction"},
 		"embedded, taken":    {[]string{"--redis", "embedded:" + port}, cli.CodeFailed, "embedded:PORT"},
 		"image missing":      {[]string{"--redis", "embedded:0", "--image", "tracefleet/no-such-image:none"}, cli.CodeFailed, "make setup"},

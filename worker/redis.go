@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -83,7 +84,7 @@ func (r *redisServer) check(ctx context.Context, log *zap.Logger) error {
 	case err != nil && facts.Version != "":
 		return cli.Failf(cli.CodeFailed, "cannot work with the Redis at %s: %w", r.address, err) // it says what to change
 	case err != nil:
-		return cli.Failf(cli.CodeFailed, "cannot work with the Redis at %s: %s; %s", r.address, ledger.Reason(err), ledger.Advice(err))
+		return r.explain(err)
 	}
 	if r.embedded != nil {
 		return nil // it was warned of when it was started
@@ -92,6 +93,15 @@ func (r *redisServer) check(ctx context.Context, log *zap.Logger) error {
 		log.Warn(warning)
 	}
 	return nil
+}
+
+// explain says what to do about an error of Redis. One that says so itself stays as it is.
+func (r *redisServer) explain(err error) error {
+	var said *cli.Error
+	if errors.As(err, &said) {
+		return err
+	}
+	return cli.Failf(cli.CodeFailed, "cannot work with the Redis at %s: %s; %s", r.address, ledger.Reason(err), ledger.Advice(err))
 }
 
 // run keeps the embedded Redis going, if there is one.

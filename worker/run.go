@@ -50,7 +50,7 @@ func (*runCmd) Run(s *session) (err error) {
 	}
 	member, err := roster.Join(s.ctx, server.client, s.Fleet, s.workerName(), log)
 	if err != nil {
-		return err
+		return server.explain(err)
 	}
 	defer member.Leave(s.ctx)
 	metrics := ops.NewRegistry()

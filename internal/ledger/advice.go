@@ -22,6 +22,8 @@ func Advice(err error) string {
 		return "give its user the rights that deploy/redis/users.sh prints"
 	case starts(err, "DB index is out of range", "invalid DB index", "SELECT is not allowed in cluster mode"):
 		return "the number at the end of the URL of --redis is the database: leave it out, or name one that this Redis has"
+	case starts(err, "OOM"):
+		return "it is full: raise its maxmemory, or keep results for a shorter time"
 	case starts(err, "LOADING"):
 		return "it is reading its data: try again in a moment"
 	case errors.As(err, &reply):
