@@ -28,6 +28,28 @@ def work(n):
 print(work(5000))
 `
 
+// waiting is a program that is killed as it waits in a loop that went over lists before, and its
+// check: the line of the loop, and all before it, are recorded.
+func waiting(change func(*program)) struct {
+	program program
+	check   func(t *testing.T, o outcome, rec trace.Recording)
+} {
+	const source = "import os\ndef read(source):\n    n = 0\n    for line in source:\n        n += 1\n        m = n\n    return n\n" +
+		"for i in range(100):\n    read([1, 2])\nr, w = os.pipe()\nos.write(w, b'1\\n2\\n3\\n')\nread(os.fdopen(r))\n"
+	return struct {
+		program program
+		check   func(t *testing.T, o outcome, rec trace.Recording)
+	}{with(source, func(p *program) {
+		p.Seconds = 2
+		change(p)
+	}), func(t *testing.T, _ outcome, rec trace.Recording) {
+		wantLines(t, rec, map[string]int64{"1": 1, "2": 1, "3": 101, "4": 304, "5": 203, "6": 203, "7": 100, "8": 101, "9": 100, "10": 1, "11": 1, "12": 1})
+		if last := rec.Trace.Events[len(rec.Trace.Events)-1]; last.Kind != trace.KindLine || last.Line != 4 {
+			t.Errorf("got %+v as the last event, want line 4", last)
+		}
+	}}
+}
+
 // TestBehaviour runs programs whose recording has a property that is easier
 // said than shown.
 func TestBehaviour(t *testing.T) {
@@ -87,6 +109,9 @@ func TestBehaviour(t *testing.T) {
 				t.Errorf("got %+v as the last event, want line 7", last)
 			}
 		}},
+		"killed in a loop that waits":               waiting(func(*program) {}),
+		"killed in a loop that waits, lines":        waiting(func(p *program) { p.Mode = "lines" }),
+		"killed in a loop that waits, after budget": waiting(func(p *program) { p.Events = 40 }),
 		"many exceptions after time is up": {with("def f():\n    raise KeyError\nfor i in range(5000):\n    try:\n        f()\n    except KeyError:\n        pass\nf()\n", func(p *program) { p.ExactMS = 0 }),
 			func(t *testing.T, _ outcome, rec trace.Recording) {
 				if n := rec.Summary.ExceptionsCaught; n < 1000 || n > 2000 || rec.Exception == nil || rec.Exception.Line != 2 {

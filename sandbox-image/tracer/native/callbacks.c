@@ -140,6 +140,9 @@ static PyObject *on_start(PyObject *self, PyObject *const *arguments, size_t fla
     }
     if (activation != NULL) {
         activation->node = 0;
+        if (facts->iterated != 0 && r->passing) {
+            late_arguments(r, facts, place.frame);
+        }
         add(r, thread, activation, CALL, NULL, NULL);
         late_settle(r, facts);
     }

@@ -3,6 +3,8 @@
 
 #include "flow.h"
 
+#include <opcode.h>
+
 typedef struct FileName {
     struct FileName *next;
     uint64_t name;
@@ -212,6 +214,7 @@ static Facts *define(Recorder *r, PyCodeObject *code, const uint8_t *bytes, uint
     if (good) {
         for (int unit = 0; unit < facts->units; unit++) {
             facts->operations[unit] = bytes[2 * unit];
+            facts->fors += bytes[2 * unit] == FOR_ITER;
         }
         facts->number = r->codes.last + 1;
         good = count_lines(r, facts, &runs) && write_definition(r, facts, code, &runs, file);

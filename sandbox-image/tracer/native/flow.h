@@ -26,6 +26,7 @@ typedef struct Node {
     bool safe;          /* cannot wait, nor end the program */
     bool calm;          /* changes nothing but the variables above */
     bool fetches;       /* takes items out of something */
+    bool starts;        /* a loop, over what may wait for each item */
     bool silent;        /* has no event: where an exception leads to, until the next LINE event or out of the function */
     bool raises;        /* can go on at an unknown place without an event */
     bool noisy;         /* other code of the program has run in it */
@@ -50,7 +51,7 @@ typedef struct Flow {
 } Flow;
 
 /* What came up at a unit, in Facts.marks. */
-enum { MARK_NOISY = 1, MARK_UNSAFE = 2, MARK_CALLS = 4 };
+enum { MARK_NOISY = 1, MARK_UNSAFE = 2, MARK_CALLS = 4, MARK_WAITS = 8 };
 
 /* flow.c */
 Flow *flow_make(Facts *facts, PyCodeObject *code);
@@ -58,6 +59,8 @@ void flow_free(Flow *flow);
 
 /* passing.c */
 void passing_judge(const Facts *facts, Node *node, PyCodeObject *code, int unit, int argument);
+uint64_t passing_iterated(const Facts *facts, PyCodeObject *code);
+bool passing_iterates(const Facts *facts, PyCodeObject *code, int unit, int slot);
 void passing_decide(Recorder *r, Facts *facts);
 const Path *passing_way(const Facts *facts, int from, int to);
 void passing_forget(Flow *flow);
@@ -69,6 +72,7 @@ void aims_find(Facts *facts, PyCodeObject *code);
 
 /* late.c */
 int late_line(Recorder *r, Thread *thread, Activation *activation, PyCodeObject *code, uint64_t hits);
+void late_arguments(Recorder *r, Facts *facts, const _PyInterpreterFrame *frame);
 void late_reach(Recorder *r, Thread *thread, Activation *activation);
 const Node *late_after(const Activation *activation);
 Activation *late_catch(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame);

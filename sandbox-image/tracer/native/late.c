@@ -101,6 +101,7 @@ static void mark(Facts *facts, int unit, int what) {
     if (facts->marks == NULL || (facts->marks[unit] & what) == what) {
         return;
     }
+    facts->fors -= what == MARK_UNSAFE;
     facts->marks[unit] |= (uint8_t)what;
     for (int i = 0; facts->flow != NULL && i < 2; i++) {
         int owner = facts->flow->owner[unit][i];
@@ -250,12 +251,76 @@ void late_place(Activation *activation) {
     }
 }
 
+/* Whether iterating over a value is safe in that sense. */
+static bool is_safe_iterable(Recorder *r, PyObject *value) {
+    const PyTypeObject *type = Py_TYPE(value);
+    return type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type || type == &PySet_Type || type == &PyUnicode_Type ||
+           type == &PyRange_Type || type == &PyBytes_Type || type == &PyFrozenSet_Type || is_safe_iterator(r, value, 0);
+}
+
+/* A function starts: see whether loops go over arguments that may wait. */
+void late_arguments(Recorder *r, Facts *facts, const _PyInterpreterFrame *frame) {
+    PyCodeObject *code = (PyCodeObject *)frame->f_executable;
+    for (uint64_t left = facts->iterated; left != 0; left &= left - 1) {
+        int slot = __builtin_ctzll(left);
+        PyObject *value = frame->localsplus[slot];
+        if (value != NULL && is_safe_iterable(r, value)) {
+            continue;
+        }
+        facts->iterated &= ~((uint64_t)1 << slot);
+        for (int unit = 0; unit < facts->units; unit++) {
+            if (passing_iterates(facts, code, unit, slot)) {
+                mark(facts, unit, MARK_WAITS);
+            }
+        }
+    }
+}
+
+/* Note which FOR_ITER takes items from an iterator that may wait: the one of the loop that is so far from the outermost. */
+COLD static void mark_loop(Facts *facts, PyCodeObject *code, int unit, int depth) {
+    for (int at = 0; at < unit; at++) {
+        if (facts->operations[at] != FOR_ITER) {
+            continue;
+        }
+        int argument = 0, first = at;
+        while (first > 0 && facts->operations[first - 1] == EXTENDED_ARG) {
+            first--;
+        }
+        for (int i = first; i <= at; i++) {
+            argument = argument << 8 | _PyCode_CODE(code)[i].op.arg;
+        }
+        if (at + 2 + argument > unit && depth-- == 0) { /* past its cache */
+            mark(facts, at, MARK_UNSAFE);
+        }
+    }
+}
+
+/* Look at the iterators of the loops that a frame is in: they wait on the stack, the outermost first. */
+static void look_at_loops(Recorder *r, Facts *facts, const _PyInterpreterFrame *frame, PyCodeObject *code, int unit) {
+    bool at_one = facts->operations[unit] == FOR_ITER;
+    for (int slot = code->co_nlocalsplus, depth = 0; slot < frame->stacktop; slot++) {
+        PyObject *value = frame->localsplus[slot];
+        bool last = at_one && slot == frame->stacktop - 1;
+        if (value == NULL || (Py_TYPE(value)->tp_iternext == NULL && !last)) {
+            continue;
+        }
+        if (is_safe_iterator(r, value, 0)) {
+            depth++;
+        } else if (last) {
+            mark(facts, unit, MARK_UNSAFE);
+        } else {
+            mark_loop(facts, code, unit, depth++);
+        }
+    }
+}
+
 /* Have the flow of a function whose lines run often enough, and what is passed as it should now be. */
 static Flow *flow_of(Recorder *r, Facts *facts, PyCodeObject *code, uint64_t hits) {
     if (facts->flow == NULL) {
         if (hits <= r->pass_after || facts->flow_failed) {
             return NULL;
         }
+        facts->iterated = passing_iterated(facts, code);
         facts->flow = flow_make(facts, code);
         facts->flow_failed = facts->flow == NULL;
         if (facts->flow != NULL) {
@@ -277,17 +342,21 @@ int late_line(Recorder *r, Thread *thread, Activation *activation, PyCodeObject 
     if (unit < 0 || unit >= facts->units) {
         return -1;
     }
-    if (facts->operations[unit] == FOR_ITER && frame->stacktop > code->co_nlocalsplus &&
-        !is_safe_iterator(r, frame->localsplus[frame->stacktop - 1], 0)) {
-        mark(facts, unit, MARK_UNSAFE);
+    if (!activation->looked && facts->fors > 0) {
+        look_at_loops(r, facts, frame, code, unit);
     }
     int from = activation->node;
+    bool is_new = facts->flow == NULL;
     Flow *flow = flow_of(r, facts, code, hits);
     activation->node = from; /* it is not in this line yet */
+    if (is_new && flow != NULL) {
+        late_arguments(r, facts, frame);
+    }
     if (flow == NULL || flow->broken) {
         return -1;
     }
     int node = flow->node_at[unit];
+    activation->looked = node >= 0 && !flow->nodes[node].starts;
     const Path *way = node >= 0 && from >= 0 ? passing_way(facts, from, node) : NULL;
     if (node < 0 || (way != NULL && way->count < 0 && !flow->nodes[from].raises)) {
         break_off(r, facts);

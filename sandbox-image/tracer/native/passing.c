@@ -122,6 +122,44 @@ static void judge_in_place(const Facts *facts, Node *node, PyCodeObject *code, i
     node->condition = slot;
 }
 
+/* Whether an instruction starts to iterate over what a variable holds. */
+bool passing_iterates(const Facts *facts, PyCodeObject *code, int unit, int slot) {
+    return unit > 0 && facts->operations[unit] == GET_ITER && facts->operations[unit - 1] == LOAD_FAST &&
+           _PyCode_CODE(code)[unit - 1].op.arg == slot && !(unit > 1 && facts->operations[unit - 2] == EXTENDED_ARG);
+}
+
+/* Return the arguments that a function iterates over and never changes. */
+uint64_t passing_iterated(const Facts *facts, PyCodeObject *code) {
+    Node all = {.unit = 0};
+    uint64_t iterated = 0;
+    int arguments = Py_MIN(code->co_argcount + code->co_kwonlyargcount, 64);
+    for (int unit = 0; unit < facts->units; unit++) {
+        bool extended = unit > 0 && facts->operations[unit - 1] == EXTENDED_ARG; /* then it is not about one of the first */
+        if (!extended) {
+            note_stores(&all, facts->operations[unit], _PyCode_CODE(code)[unit].op.arg);
+        }
+        for (int slot = 0; facts->operations[unit] == GET_ITER && slot < arguments; slot++) {
+            iterated |= (uint64_t)passing_iterates(facts, code, unit, slot) << slot;
+        }
+    }
+    return iterated & ~all.stores[0] & ~facts->cells[0];
+}
+
+/* Whether an instruction starts to iterate over what may wait for each item, as a file does. The event of its line comes, so that
+ * all before it is recorded. */
+static bool may_start_to_wait(const Facts *facts, PyCodeObject *code, int unit) {
+    if (facts->operations[unit] != GET_ITER || unit == 0) {
+        return false;
+    }
+    int before = facts->operations[unit - 1];
+    for (uint64_t left = facts->iterated; left != 0; left &= left - 1) {
+        if (passing_iterates(facts, code, unit, __builtin_ctzll(left))) {
+            return false;
+        }
+    }
+    return before != LOAD_CONST && before != BUILD_LIST && before != BUILD_TUPLE && before != BUILD_SET && before != BUILD_MAP;
+}
+
 /* Take an instruction of a node into account. */
 void passing_judge(const Facts *facts, Node *node, PyCodeObject *code, int unit, int argument) {
     int operation = facts->operations[unit];
@@ -130,6 +168,8 @@ void passing_judge(const Facts *facts, Node *node, PyCodeObject *code, int unit,
     node->calm &= calm;
     bool calls = operation == CALL || operation == CALL_KW;
     node->safe &= calm || is_safe(operation) || (calls && (is_safe_call(facts, unit, now) || is_raised(facts, unit)));
+    node->starts |= may_start_to_wait(facts, code, unit);
+    node->safe &= !node->starts;
     node->fetches |= operation == FOR_ITER || operation == UNPACK_SEQUENCE || operation == BINARY_SUBSCR || operation == CONTAINS_OP;
     note_stores(node, operation, argument);
     if (operation == BINARY_OP && argument >= NB_INPLACE_ADD) {
@@ -251,6 +291,8 @@ static void take_marks(const Facts *facts, Flow *flow) {
                 node->noisy |= (facts->marks[unit] & MARK_NOISY) != 0;
                 node->safe &= (facts->marks[unit] & MARK_UNSAFE) == 0;
                 node->calm &= (facts->marks[unit] & MARK_UNSAFE) == 0;
+                node->starts |= (facts->marks[unit] & MARK_WAITS) != 0;
+                node->safe &= !node->starts;
             }
         }
     }

@@ -116,6 +116,8 @@ typedef struct Facts {
     uint32_t *counters;       /* counter of a line, from low_line on; 0 for none */
     int32_t *quiet;           /* of a line, from low_line on: QUIET, LOUD, or the unit of its FOR_ITER */
     uint8_t *marks;           /* what came up at each unit */
+    int fors;                 /* loops whose iterators have been safe so far */
+    uint64_t iterated;        /* arguments, by place, that loops go over, and that have been safe so far */
     struct Flow *flow;        /* of a function whose lines run often */
     bool flow_failed;
     uint64_t objects[2];      /* variables, by place, that have held objects */
@@ -161,6 +163,7 @@ typedef struct Activation {
     uint32_t number;
     int line;
     int node; /* of its last event, in Facts.flow; -1 when unknown */
+    bool looked; /* at the iterators of the loops that it is in */
     Said *said;
 } Activation;
 

@@ -99,7 +99,7 @@ Activation *threads_push(Recorder *r, Thread *thread, _PyInterpreterFrame *frame
         said_free(r, thread->stack[--thread->depth].said);
     }
     if (thread->depth == thread->room) {
-        return stack_add(r, thread, (Activation){frame, facts, ++r->last_frame, facts->first_line, -1, NULL});
+        return stack_add(r, thread, (Activation){.frame = frame, .facts = facts, .number = ++r->last_frame, .line = facts->first_line, .node = -1});
     }
     Activation *top = &thread->stack[thread->depth++]; /* written in place: this is the way of every call */
     top->frame = frame;
@@ -107,6 +107,7 @@ Activation *threads_push(Recorder *r, Thread *thread, _PyInterpreterFrame *frame
     top->number = ++r->last_frame;
     top->line = facts->first_line;
     top->node = -1;
+    top->looked = false;
     top->said = NULL;
     note_depth(r, thread);
     return top;
