@@ -109,6 +109,18 @@ func TestBehaviour(t *testing.T) {
 				t.Errorf("got %+v as the last event, want line 7", last)
 			}
 		}},
+		"operators that change unseen": {script("import pathlib\ndef adds(rounds):\n    l = []\n    class C:\n        __add__ = l.append\n    c = C()\n    for i in range(rounds):\n        x = c + i\n        y = i\nadds(100)\n" +
+			"def texts(paths):\n    for p in paths:\n        x = f'{p}'\n        y = x\ntexts([pathlib.PurePosixPath('a') / str(i) for i in range(100)])\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			told := map[int]int{} // of a line: events after which an object has changed
+			for _, e := range rec.Trace.Events {
+				if e.Kind == trace.KindLine && len(e.Heap) > 0 {
+					told[e.Line]++
+				}
+			}
+			if told[9] != 100 || told[14] != 100 {
+				t.Errorf("got %d and %d changes by lines 8 and 13, want 100 and 100", told[9], told[14])
+			}
+		}},
 		"killed in a loop that waits":               waiting(func(*program) {}),
 		"killed in a loop that waits, lines":        waiting(func(p *program) { p.Mode = "lines" }),
 		"killed in a loop that waits, after budget": waiting(func(p *program) { p.Events = 40 }),

@@ -279,7 +279,7 @@ static void list_pairs(Check *k) {
 static void take_marks(const Facts *facts, Flow *flow) {
     for (int i = 0; i < flow->count; i++) {
         int slot = flow->nodes[i].condition;
-        bool fetching = facts->odd && flow->nodes[i].fetches;
+        bool fetching = facts->unseen || (facts->odd && flow->nodes[i].fetches);
         flow->nodes[i].calm &= !fetching;
         flow->nodes[i].aims &= !fetching;
         flow->nodes[i].calm &= slot < 0 || (slot < 128 && !stores_have(facts->objects, slot));

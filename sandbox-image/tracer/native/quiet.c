@@ -67,7 +67,7 @@ void quiet_find(Facts *facts, PyCodeObject *code) {
 
 /* Whether objects are, when the line of a frame has run, as they were before. */
 bool quiet_is(const Facts *facts, const _PyInterpreterFrame *frame, int line) {
-    if (facts->quiet == NULL || line < facts->low_line || line > facts->high_line) {
+    if (facts->quiet == NULL || facts->unseen || line < facts->low_line || line > facts->high_line) {
         return false;
     }
     int32_t quiet = facts->quiet[line - facts->low_line];

@@ -21,6 +21,7 @@
  *   events.c      the events: head, then ring
  *   variables.c   what changed in a frame
  *   quiet.c       lines that cannot change an object
+ *   unseen.c      objects whose operators can change others
  *   values.c      values to bytes and to fingerprints
  *   shapes.c      what an object shows of itself
  *   objects.c     numbers of objects and what was last said of them
@@ -121,6 +122,7 @@ typedef struct Facts {
     struct Flow *flow;        /* of a function whose lines run often */
     bool flow_failed;
     uint64_t objects[2];      /* variables, by place, that have held objects */
+    bool unseen;              /* a variable has held an object whose operators can change others without an event */
     bool odd;                 /* a variable has held what changes, or changes others, by being read */
     uint64_t cells[2];        /* variables, by place, that other functions can change */
     int probes;               /* places where entries of loop bodies are counted */
@@ -263,6 +265,13 @@ typedef struct TypeName {
     uint8_t text[124];
 } TypeName;
 
+/* What was last found of a type; see unseen.c. */
+typedef struct UnseenType {
+    const PyTypeObject *type; /* compared only */
+    unsigned version;
+    bool unseen;
+} UnseenType;
+
 typedef struct Recorder {
     PyObject_HEAD
     Py_buffer memory;
@@ -313,6 +322,7 @@ typedef struct Recorder {
     Ring ring;
     Notes notes;
     TypeName type_names[8];
+    UnseenType unseen_types[64];
     const PyThreadState *main_state; /* these are compared only */
     const PyInterpreterState *interpreter;
 } Recorder;
@@ -340,6 +350,9 @@ void loops_define(Recorder *r, Facts *facts, PyCodeObject *code);
 enum { QUIET = -1, LOUD = -2 };
 void quiet_find(Facts *facts, PyCodeObject *code);
 bool quiet_is(const Facts *facts, const _PyInterpreterFrame *frame, int line);
+
+/* unseen.c */
+bool unseen_is(Recorder *r, PyObject *value);
 
 /* codes.c */
 bool codes_open(Recorder *r);

@@ -35,13 +35,13 @@ static bool is_odd(PyObject *value) {
     return (type->tp_iternext != NULL && type != &PyGen_Type) || (PyDict_Check(value) && !PyDict_CheckExact(value));
 }
 
-/* Note that a function has to do with odd values. */
-static inline void note_odd(Facts *facts, PyObject *value) {
-    if (!facts->odd && is_odd(value)) {
-        facts->odd = true;
-        if (facts->flow != NULL) {
-            facts->flow->stale = true;
-        }
+/* Note that a function has to do with odd values, or such as change others unseen. */
+static inline void note_odd(Recorder *r, Facts *facts, PyObject *value) {
+    bool odd = !facts->odd && is_odd(value), unseen = !facts->unseen && unseen_is(r, value);
+    facts->odd |= odd;
+    facts->unseen |= unseen;
+    if ((odd || unseen) && facts->flow != NULL) {
+        facts->flow->stale = true;
     }
 }
 
@@ -82,7 +82,7 @@ static ALWAYS_INLINE bool local_write(Recorder *r, Out *out, Activation *activat
         said->variables[slot].said = print;
         note_object(activation->facts, said, slot, is_object);
         if (is_object) {
-            note_odd(activation->facts, value);
+            note_odd(r, activation->facts, value);
         }
     }
     *objects |= is_object;
