@@ -3,7 +3,7 @@
  * A record is a head of fixed size and what changed. In the head area every
  * event says what is different; after it, every event goes to the ring, and now
  * and then one with all that its frame shows. How often is decided by the clock:
- * such snapshots may take a thirty-second part of the time; but one event in 200 is
+ * such snapshots may take a sixty-fourth part of the time; but one event in 200 is
  * one, so that the last events never come without any. */
 #include "values.h"
 
@@ -29,7 +29,7 @@ typedef struct __attribute__((packed, may_alias)) ShortHead {
     uint32_t line;
 } ShortHead;
 enum { HAS_VARIABLES = 1, HAS_VALUE = 2, HAS_OBJECTS = 4, HAS_ERROR = 8, HAS_OUTPUT = 16, HAS_LOOKED = 32, SHORT = 8 };
-enum { FORMAT = 2, SEGMENTS = 8, SEGMENT_HEAD = 16, RING_HEAD = 16, LOOK_AT_CLOCK = 64, SHARE = 32, LOOK_AT_TIME = 8, MOST_WITHOUT = 200, LAST_EVENTS = 512 };
+enum { FORMAT = 2, SEGMENTS = 8, SEGMENT_HEAD = 16, RING_HEAD = 16, LOOK_AT_CLOCK = 64, SHARE = 64, LOOK_AT_TIME = 8, MOST_WITHOUT = 200, LAST_EVENTS = 512 };
 
 static int64_t nanoseconds(clockid_t clock) {
     struct timespec now;
