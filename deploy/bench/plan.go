@@ -32,7 +32,7 @@ func fullPlan() plan {
 // quickPlan takes about 50 s.
 func quickPlan() plan {
 	return plan{
-		Name: "quick", QueueJobs: 5000, QueueTurns: 2, IdleRounds: 10, ContainerEvery: 4,
+		Name: "quick", QueueJobs: 4000, QueueTurns: 2, IdleRounds: 10, ContainerEvery: 4,
 		Slots: []int{1, 2, 4, 8}, Turns: 1, Turn: time.Second, Rest: 500 * time.Millisecond, MemoryJobs: 16, MemoryLooks: 2,
 	}
 }
