@@ -4,7 +4,7 @@
 #define _PY_DATETIME_IMPL /* the layouts only */
 #include <datetime.h>
 
-void raw_add(Shape *shape, const void *data, size_t size) {
+static void raw_add(Shape *shape, const void *data, size_t size) {
     size = Py_MIN(size, sizeof shape->raw - shape->raw_size);
     memcpy(shape->raw + shape->raw_size, data, size);
     shape->raw_size += size;

@@ -50,7 +50,7 @@ void type_name_write(Out *out, PyTypeObject *type) {
 }
 
 /* Add an entry; what is over the bound is only counted. */
-void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value) {
+static void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value) {
     if (shape->count - shape->items == MAX_ITEMS) {
         shape->left_out++;
         return;

@@ -73,14 +73,6 @@ uint64_t value_print_slowly(PyObject *value, PyTypeObject *type) {
     if (type == &PyLong_Type) {
         return integer_print(value);
     }
-    if (type == &PyUnicode_Type) {
-        return text_print(value);
-    }
-    if (type == &PyFloat_Type) {
-        uint64_t print;
-        memcpy(&print, &((PyFloatObject *)value)->ob_fval, 8);
-        return print ^ PRINT_FLOAT;
-    }
     if (type == &PyBytes_Type) {
         Py_ssize_t size = PyBytes_GET_SIZE(value);
         uint64_t print = mix(0x4259u, (uint64_t)size);
@@ -124,7 +116,7 @@ void latin_write(Out *out, const char *text) {
 }
 
 /* Write a character in UTF-8. A surrogate, which UTF-8 cannot hold, becomes U+FFFD. */
-static void character_write(Out *out, Py_UCS4 character) {
+void character_write(Out *out, Py_UCS4 character) {
     if (character < 0x80) {
         byte_write(out, character);
         return;
@@ -172,7 +164,7 @@ void text_write(Out *out, PyObject *text, Py_ssize_t limit) {
 
 /* Write an integer: small ones as they are, longer ones as their bytes, huge
  * ones as how many bits they have. */
-void integer_write(Recorder *r, Out *out, PyObject *value) {
+static void integer_write(Recorder *r, Out *out, PyObject *value) {
     const PyLongObject *number = (const PyLongObject *)value;
     Py_ssize_t digits = (Py_ssize_t)(number->long_value.lv_tag >> 3);
     bool negative = (number->long_value.lv_tag & 3) == 2;
@@ -231,8 +223,8 @@ static PyObject *module_name(PyObject *module) {
 static void reference_write(Recorder *r, Out *out, PyObject *value, Found *found) {
     byte_write(out, TAG_REF);
     number_write(out, objects_number(&r->objects, value));
-    if (found != NULL && found->count < (int)(sizeof found->items / sizeof *found->items)) {
-        found->items[found->count++] = value;
+    if (found != NULL) {
+        find(found, value);
     }
 }
 

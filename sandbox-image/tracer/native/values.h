@@ -14,10 +14,10 @@ void text_write(Out *out, PyObject *text, Py_ssize_t limit);
 void bytes_write(Out *out, const void *data, size_t size);
 void number_write(Out *out, uint64_t number);
 void latin_write(Out *out, const char *text);
+void character_write(Out *out, Py_UCS4 character);
 bool value_is_object(PyObject *value);
 bool name_is_special(PyObject *name);
 uint64_t text_print(PyObject *text);
-void integer_write(Recorder *r, Out *out, PyObject *value);
 
 static inline void byte_write(Out *out, unsigned byte) {
     if (out->at < out->end) {
@@ -122,7 +122,6 @@ typedef struct Shape {
     uint8_t raw[192];
 } Shape;
 void shape_of(PyObject *value, Shape *shape);
-void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value);
 uint64_t shape_version(PyObject *value);
 bool type_is_plain(PyTypeObject *type);
 PyObject *type_text(PyTypeObject *type, const char **plain);
@@ -132,7 +131,6 @@ bool is_in_c(PyTypeObject *type);
 /* numeric.c */
 enum { RAW_COMPLEX = 1, RAW_BYTEARRAY, RAW_DECIMAL, RAW_DATETIME, RAW_DATE, RAW_TIME, RAW_TIMEDELTA, RAW_ARRAY, RAW_SCALAR };
 bool numeric_shape(PyObject *value, PyTypeObject *base, Shape *shape);
-void raw_add(Shape *shape, const void *data, size_t size);
 
 /* objects.c */
 bool objects_open(Objects *objects);
