@@ -116,7 +116,7 @@ static bool find_aims(const Facts *facts, Node *node, int number, PyCodeObject *
             return true;
         }
         bool stores = operation == STORE_ATTR || operation == STORE_SUBSCR;
-        if (!stores && operation != BINARY_OP && !passing_is_calm(operation, now)) {
+        if (!stores && operation != BINARY_OP && !judging_is_calm(operation, now)) {
             return false;
         }
         bool unknown = (operation == STORE_ATTR && stack.depth > 0 && stack.slot[stack.depth - 1] == UNKNOWN) ||

@@ -62,28 +62,12 @@ typedef struct Words {
 
 static void character_add(Words *words, Py_UCS4 c) {
     uint8_t bytes[4];
-    size_t size = 1;
+    Out out = {bytes, bytes + sizeof bytes, false};
     if (words->cut) {
         return;
     }
-    if (c >= 0xD800 && c < 0xE000) {
-        c = 0xFFFD; /* a surrogate: a byte that is not UTF-8, or the program's own */
-    }
-    if (c < 0x80) {
-        bytes[0] = (uint8_t)c;
-    } else if (c < 0x800) {
-        bytes[0] = (uint8_t)(0xC0 | c >> 6);
-        size = 2;
-    } else if (c < 0x10000) {
-        bytes[0] = (uint8_t)(0xE0 | c >> 12);
-        size = 3;
-    } else {
-        bytes[0] = (uint8_t)(0xF0 | c >> 18);
-        size = 4;
-    }
-    for (size_t i = 1; i < size; i++) {
-        bytes[i] = (uint8_t)(0x80 | (c >> 6 * (size - 1 - i) & 63));
-    }
+    character_write(&out, c);
+    size_t size = (size_t)(out.at - bytes);
     bool last = words->characters == MAX_WORDS - 1 || words->size + size + 3 > sizeof words->bytes;
     if (last) { /* an ellipsis in place of what does not fit */
         memcpy(bytes, "\xE2\x80\xA6", size = 3);
@@ -125,12 +109,6 @@ static void part_add(Words *words, PyObject *part) {
 /* Return an argument of an event, None when there are not so many. */
 static PyObject *argument(PyObject *arguments, Py_ssize_t at) {
     return at < PyTuple_GET_SIZE(arguments) ? PyTuple_GET_ITEM(arguments, at) : Py_None;
-}
-
-/* Return a small number, -1 for anything else. */
-static long small_number(PyObject *number) {
-    bool small = PyLong_CheckExact(number) && PyUnstable_Long_IsCompact((PyLongObject *)number);
-    return small ? (long)PyUnstable_Long_CompactValue((PyLongObject *)number) : -1;
 }
 
 /* How a file is opened, by the mode of open() or else the flags of os.open(). */

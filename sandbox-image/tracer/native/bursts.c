@@ -49,10 +49,7 @@ static struct {
 
 /* Return how long the program has at most. */
 static int64_t left_of(int64_t now) {
-    struct timespec clock;
-    clock_gettime(CLOCK_MONOTONIC, &clock);
-    int64_t wall = wake.wall_end - ((int64_t)clock.tv_sec * 1000 * MS + clock.tv_nsec);
-    return Py_MIN(wall, wake.cpu_end - now);
+    return Py_MIN(wake.wall_end - nanoseconds(CLOCK_MONOTONIC), wake.cpu_end - now);
 }
 
 /* Have a signal after so much processor time, and again until the timer is set anew; 0 for none. */
@@ -95,12 +92,12 @@ static void begin(Recorder *r) {
     wake.began = now;
     r->burst_end = left_of(now) <= wake.last ? UINT64_MAX : r->event_count + BURST;
     if (r->passing) {
-        late_stop(r);
+        revising_stop(r);
     }
     r->saturating = false;
     r->bursting = true;
     r->ring.allowance = 0;
-    callbacks_restart(r);
+    monitoring_restart(r);
     threads_walk_all(r);
 }
 

@@ -7,10 +7,6 @@
 
 enum { FIRST_ROOM = 256 };
 
-static uint32_t place_of(const void *address, uint32_t mask) {
-    return (uint32_t)(((uintptr_t)address >> 4) * 0x9E3779B1u >> 4) & mask;
-}
-
 bool codes_open(Recorder *r) {
     Codes *codes = &r->codes;
     codes->table = PyMem_RawCalloc(FIRST_ROOM, sizeof(CodeEntry));

@@ -2,7 +2,7 @@
  * which can follow which.
  *
  * A node is a place that has LINE events, or the function's start. The
- * instructions that run after its event and before the next are its own. That
+ * instructions that run after its event and before the next are its own. What
  * they lead to is found as CPython 3.13 does: the first instruction of a line,
  * the target of a jump and that of a handler have an event when the instruction
  * before them, as it ran, has another line.
@@ -18,21 +18,24 @@ enum { NO_NODE = -1, MANY = -2, MOST_SHARED = 32 };
 
 typedef struct Code {
     PyCodeObject *code;
-    Facts *facts;
+    const Facts *facts;
     Flow *flow;
-    int32_t *next;      /* of an instruction: the unit of the one after it; 0 inside of one */
-    int32_t *argument;
-    bool *marked;       /* whether a LINE event may be here */
-    uint32_t *seen;     /* by the search of this number */
+    Instructions list;
+    uint32_t *seen; /* by the search of this number */
     int32_t *stack;
-    int room;           /* of nodes */
+    int room;       /* of nodes */
     int edge_room;
     int64_t work;
     bool failed;
 } Code;
 
+/* An entry of the table of exceptions: which instructions a handler is for. */
+typedef struct Guarded {
+    int first, size, handler;
+} Guarded;
+
 /* Read a number of the table of exceptions, six bits a byte, highest first. */
-static int read_entry(const uint8_t **at, const uint8_t *end) {
+static int read_number(const uint8_t **at, const uint8_t *end) {
     int number = 0;
     unsigned byte = 64;
     for (int bytes = 0; byte & 64 && *at < end && bytes < 4; bytes++) {
@@ -42,76 +45,13 @@ static int read_entry(const uint8_t **at, const uint8_t *end) {
     return number;
 }
 
-/* A jump of an instruction, as the distance from the next one; false when it is none. */
-static bool jump_of(const Code *c, int unit, int *target) {
-    switch (c->facts->operations[unit]) {
-        case POP_JUMP_IF_FALSE: case POP_JUMP_IF_TRUE: case POP_JUMP_IF_NONE: case POP_JUMP_IF_NOT_NONE: case JUMP_FORWARD:
-        case FOR_ITER: case SEND:
-            *target = c->next[unit] + c->argument[unit];
-            break;
-        case JUMP_BACKWARD: case JUMP_BACKWARD_NO_INTERRUPT:
-            *target = c->next[unit] - c->argument[unit];
-            break;
-        default:
-            return false;
-    }
-    return true;
-}
-
-static bool never_goes_on(int operation) {
-    return operation == RETURN_VALUE || operation == RETURN_CONST || operation == RAISE_VARARGS || operation == RERAISE ||
-           operation == JUMP_FORWARD || operation == JUMP_BACKWARD || operation == JUMP_BACKWARD_NO_INTERRUPT ||
-           operation == INTERPRETER_EXIT;
-}
-
-static bool never_starts_a_line(int operation) {
-    return operation == END_ASYNC_FOR || operation == END_FOR || operation == END_SEND || operation == RESUME;
-}
-
-/* Whether an instruction begins at a unit, or an extended argument of one. */
-static bool is_start(const Code *c, int unit) {
-    return unit >= 0 && unit < c->facts->units && c->next[unit] > 0;
-}
-
-/* List the instructions; an extended argument counts as one that does nothing. */
-static void list_instructions(Code *c, const uint8_t *bytes) {
-    const Facts *facts = c->facts;
-    uint32_t extended = 0;
-    for (int unit = 0; unit < facts->units;) {
-        int operation = facts->operations[unit], after = unit + 1;
-        uint32_t argument = bytes[2 * unit + 1] | extended << 8;
-        while (after < facts->units && facts->operations[after] == CACHE) {
-            after++;
-        }
-        extended = operation == EXTENDED_ARG ? argument : 0;
-        c->argument[unit] = (int32_t)Py_MIN(argument, 1u << 28);
-        c->next[unit] = after;
-        unit = after;
-    }
-}
-
-/* Mark where LINE events may be. */
-static void mark_lines(Code *c) {
-    const Facts *facts = c->facts;
-    int line = -1, target;
-    bool extended = false;
-    for (int unit = c->code->_co_firsttraceable; unit < facts->units; unit = c->next[unit]) {
-        int operation = facts->operations[unit];
-        if (!extended && !never_starts_a_line(operation)) {
-            c->marked[unit] = facts->lines[unit] > 0 && facts->lines[unit] != line;
-            line = facts->lines[unit];
-        }
-        extended = operation == EXTENDED_ARG;
-    }
-    for (int unit = c->code->_co_firsttraceable; unit < facts->units; unit = c->next[unit]) {
-        if (jump_of(c, unit, &target)) {
-            int operation = facts->operations[unit];
-            target += operation == FOR_ITER || operation == SEND;
-            if (is_start(c, target) && facts->lines[target] > 0) {
-                c->marked[target] = true;
-            }
-        }
-    }
+static Guarded read_entry(const uint8_t **at, const uint8_t *end) {
+    Guarded entry;
+    entry.first = read_number(at, end);
+    entry.size = read_number(at, end);
+    entry.handler = read_number(at, end);
+    read_number(at, end); /* how deep the stack is */
+    return entry;
 }
 
 /* Make a node. */
@@ -137,7 +77,7 @@ static int node_add(Code *c, Node node) {
 static int node_at(Code *c, int unit) {
     if (c->flow->node_at[unit] < 0) {
         int line = c->facts->lines[unit];
-        bool silent = line == 0 && unit > c->code->_co_firsttraceable;
+        bool silent = line == 0 && unit > c->list.first;
         c->flow->node_at[unit] = node_add(c, (Node){.unit = unit, .line = line, .silent = silent, .passed = silent, .ever = silent});
     }
     return c->flow->node_at[unit];
@@ -187,10 +127,10 @@ static void own(Flow *flow, int unit, int node) {
 /* Go from one instruction to another: to a node's event, or on within the node. */
 static void go(Code *c, int node, int from, int to, int *depth) {
     const Facts *facts = c->facts;
-    if (!is_start(c, to)) {
+    if (!instructions_at(&c->list, to)) {
         return;
     }
-    if (c->marked[to] && (facts->lines[to] != facts->lines[from] || facts->operations[from] == RESUME)) {
+    if (c->list.marked[to] && (facts->lines[to] != facts->lines[from] || facts->operations[from] == RESUME)) {
         int other = node_at(c, to);
         if (node >= 0) {
             edge_add(c, node, other);
@@ -207,7 +147,7 @@ static void go(Code *c, int node, int from, int to, int *depth) {
 static bool can_raise_again(const Code *c, int unit) {
     int operation = c->facts->operations[unit];
     return operation == RERAISE || operation == END_ASYNC_FOR || operation == CLEANUP_THROW ||
-           (operation == RAISE_VARARGS && c->argument[unit] == 0);
+           (operation == RAISE_VARARGS && c->list.argument[unit] == 0);
 }
 
 /* Go on where an exception leads to that is raised again. */
@@ -230,13 +170,13 @@ static void follow(Code *c, int node, int depth) {
     while (depth > 0 && !c->failed) {
         int unit = c->stack[--depth], target, operation = facts->operations[unit];
         c->failed |= ++c->work > (int64_t)facts->units * MOST_SHARED;
-        for (int i = unit; i < c->next[unit]; i++) {
+        for (int i = unit; i < c->list.next[unit]; i++) {
             own(c->flow, i, node >= 0 ? node : MANY);
         }
         if (node >= 0) {
-            passing_judge(facts, &c->flow->nodes[node], c->code, unit, c->argument[unit]);
+            judging_add(facts, &c->flow->nodes[node], c->code, unit, c->list.argument[unit]);
         }
-        if (jump_of(c, unit, &target)) {
+        if (instructions_jump(&c->list, unit, &target)) {
             go(c, node, unit, target, &depth);
             if (operation == FOR_ITER) {
                 go(c, node, unit, target + 2, &depth); /* past END_FOR and what takes the iterator off the stack */
@@ -247,8 +187,8 @@ static void follow(Code *c, int node, int depth) {
         if (can_raise_again(c, unit)) {
             raise_again(c, node, unit, &depth);
         }
-        if (!never_goes_on(operation)) {
-            go(c, node, unit, c->next[unit], &depth);
+        if (!instructions_never_go_on(operation)) {
+            go(c, node, unit, c->list.next[unit], &depth);
         }
     }
 }
@@ -265,16 +205,16 @@ static void find_landings(Code *c) {
         flow->landing[unit] = flow->exit;
     }
     while (at < end && !c->failed) {
-        int first = read_entry(&at, end), size = read_entry(&at, end), handler = read_entry(&at, end), landing = NO_NODE;
-        read_entry(&at, end);
-        if (is_start(c, handler) && facts->operations[handler] != END_ASYNC_FOR) {
-            int node = node_at(c, handler);
+        Guarded entry = read_entry(&at, end);
+        int landing = NO_NODE;
+        if (instructions_at(&c->list, entry.handler) && facts->operations[entry.handler] != END_ASYNC_FOR) {
+            int node = node_at(c, entry.handler);
             bool silent = flow->nodes[node].silent;
-            c->marked[handler] |= !silent;
+            c->list.marked[entry.handler] |= !silent;
             flow->nodes[node].loud |= !silent;
             landing = silent ? node : NO_NODE;
         }
-        for (int unit = first; unit < facts->units && unit - first < size; unit++) {
+        for (int unit = entry.first; unit < facts->units && unit - entry.first < entry.size; unit++) {
             flow->landing[unit] = landing;
         }
     }
@@ -285,12 +225,9 @@ static void follow_handlers(Code *c) {
     const uint8_t *at = (const uint8_t *)PyBytes_AS_STRING(c->code->co_exceptiontable);
     const uint8_t *end = at + PyBytes_GET_SIZE(c->code->co_exceptiontable);
     while (at < end && !c->failed) {
-        read_entry(&at, end);
-        read_entry(&at, end);
-        int handler = read_entry(&at, end);
-        read_entry(&at, end);
-        bool known = is_start(c, handler) && c->flow->node_at[handler] >= 0 && c->flow->nodes[c->flow->node_at[handler]].silent;
-        if (is_start(c, handler) && !known && c->seen[handler] != 1) {
+        int handler = read_entry(&at, end).handler;
+        bool known = instructions_at(&c->list, handler) && c->flow->node_at[handler] >= 0 && c->flow->nodes[c->flow->node_at[handler]].silent;
+        if (instructions_at(&c->list, handler) && !known && c->seen[handler] != 1) {
             c->seen[handler] = 1;
             c->stack[0] = handler;
             follow(c, NO_NODE, 1);
@@ -328,16 +265,10 @@ static void settle(Code *c) {
 /* Build the flow from the function's start. */
 static void build(Code *c) {
     Flow *flow = c->flow;
-    int start = c->code->_co_firsttraceable;
     for (int unit = 0; unit < c->facts->units; unit++) {
         flow->node_at[unit] = flow->owner[unit][0] = flow->owner[unit][1] = NO_NODE;
     }
-    mark_lines(c);
-    if (start >= c->facts->units || c->facts->operations[start] != RESUME) {
-        c->failed = true;
-        return;
-    }
-    flow->nodes[node_at(c, start)].loud = true;
+    flow->nodes[node_at(c, c->list.first)].loud = true;
     find_landings(c);
     follow_handlers(c);
     for (int node = 0; node < flow->count && !c->failed; node++) {
@@ -357,7 +288,7 @@ void flow_free(Flow *flow) {
     if (flow == NULL) {
         return;
     }
-    passing_forget(flow);
+    ways_forget(flow);
     PyMem_RawFree(flow->nodes);
     PyMem_RawFree(flow->edges);
     PyMem_RawFree(flow->node_at);
@@ -367,16 +298,13 @@ void flow_free(Flow *flow) {
 }
 
 /* Make the flow of a function; NULL when there is no memory or the code is not as compilers make it. */
-Flow *flow_make(Facts *facts, PyCodeObject *code) {
+Flow *flow_make(const Facts *facts, PyCodeObject *code) {
     enum { FIRST_ROOM = 32 };
     size_t units = (size_t)facts->units + 1;
-    PyObject *bytes = PyCode_GetCode(code);
     Flow *flow = PyMem_RawCalloc(1, sizeof *flow);
     Code c = {
         .code = code, .facts = facts, .flow = flow, .room = FIRST_ROOM, .edge_room = FIRST_ROOM,
-        .next = PyMem_RawCalloc(units, sizeof(int32_t)), .argument = PyMem_RawCalloc(units, sizeof(int32_t)),
-        .marked = PyMem_RawCalloc(units, sizeof(bool)), .seen = PyMem_RawCalloc(units, sizeof(uint32_t)),
-        .stack = PyMem_RawCalloc(units, sizeof(int32_t)),
+        .seen = PyMem_RawCalloc(units, sizeof(uint32_t)), .stack = PyMem_RawCalloc(units, sizeof(int32_t)),
     };
     if (flow != NULL) {
         flow->nodes = PyMem_RawMalloc(FIRST_ROOM * sizeof(Node));
@@ -385,18 +313,14 @@ Flow *flow_make(Facts *facts, PyCodeObject *code) {
         flow->owner = PyMem_RawMalloc(units * sizeof *flow->owner);
         flow->landing = PyMem_RawMalloc(units * sizeof(int32_t));
     }
-    c.failed = bytes == NULL || flow == NULL || flow->nodes == NULL || flow->edges == NULL || flow->node_at == NULL ||
-               flow->owner == NULL || flow->landing == NULL || c.next == NULL || c.argument == NULL || c.marked == NULL || c.seen == NULL || c.stack == NULL;
+    c.failed = !instructions_read(&c.list, facts, code) || flow == NULL || flow->nodes == NULL || flow->edges == NULL || flow->node_at == NULL ||
+               flow->owner == NULL || flow->landing == NULL || c.seen == NULL || c.stack == NULL;
     if (!c.failed) {
-        list_instructions(&c, (const uint8_t *)PyBytes_AS_STRING(bytes));
         build(&c);
     }
-    void *scratch[] = {c.next, c.argument, c.marked, c.seen, c.stack};
-    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) {
-        PyMem_RawFree(scratch[i]);
-    }
-    PyErr_Clear();
-    Py_XDECREF(bytes);
+    instructions_free(&c.list);
+    PyMem_RawFree(c.seen);
+    PyMem_RawFree(c.stack);
     if (c.failed) {
         flow_free(flow);
         return NULL;

@@ -53,38 +53,64 @@ typedef struct Flow {
 /* What came up at a unit, in Facts.marks. */
 enum { MARK_NOISY = 1, MARK_UNSAFE = 2, MARK_CALLS = 4, MARK_WAITS = 8 };
 
+/* instructions.c */
+typedef struct Instructions {
+    const Facts *facts;
+    int first;         /* the unit at which a function starts */
+    int32_t *next;     /* of an instruction: the unit of the one after it; 0 inside of one */
+    int32_t *argument;
+    bool *marked;      /* whether a LINE event may be here */
+} Instructions;
+bool instructions_read(Instructions *list, const Facts *facts, PyCodeObject *code);
+void instructions_free(Instructions *list);
+bool instructions_at(const Instructions *list, int unit);
+bool instructions_never_go_on(int operation);
+bool instructions_jump(const Instructions *list, int unit, int *target);
+
 /* flow.c */
-Flow *flow_make(Facts *facts, PyCodeObject *code);
+Flow *flow_make(const Facts *facts, PyCodeObject *code);
 void flow_free(Flow *flow);
 
-/* passing.c */
-void passing_judge(const Facts *facts, Node *node, PyCodeObject *code, int unit, int argument);
-uint64_t passing_iterated(const Facts *facts, PyCodeObject *code);
-bool passing_iterates(const Facts *facts, PyCodeObject *code, int unit, int slot);
-void passing_decide(Recorder *r, Facts *facts);
-const Path *passing_way(const Facts *facts, int from, int to);
-void passing_forget(Flow *flow);
+/* judging.c */
+void judging_add(const Facts *facts, Node *node, PyCodeObject *code, int unit, int argument);
+void judging_stores(Node *node, int operation, int argument);
+bool judging_is_calm(int operation, int now);
 
-bool passing_is_calm(int operation, int now);
+/* iterating.c */
+bool iterating_may_wait(const Facts *facts, PyCodeObject *code, int unit);
+uint64_t iterating_arguments(const Facts *facts, PyCodeObject *code);
+void iterating_meet(Recorder *r, Facts *facts, const _PyInterpreterFrame *frame);
+void iterating_look(Recorder *r, Facts *facts, const _PyInterpreterFrame *frame, PyCodeObject *code, int unit);
 
 /* aims.c */
 void aims_find(Facts *facts, PyCodeObject *code);
 
+/* passing.c */
+void passing_decide(Recorder *r, Facts *facts);
+
+/* revising.c */
+void revising_take(const Facts *facts, Flow *flow);
+void revising_note(Facts *facts, int unit, int what);
+void revising_settle(Recorder *r, Facts *facts);
+void revising_break_off(Recorder *r, Facts *facts);
+void revising_stop(Recorder *r);
+
+/* ways.c */
+const Path *ways_find(const Facts *facts, int from, int to);
+PassedLine ways_line(const Facts *facts, int number);
+void ways_forget(Flow *flow);
+
 /* late.c */
 int late_line(Recorder *r, Thread *thread, Activation *activation, PyCodeObject *code, uint64_t hits);
-void late_arguments(Recorder *r, Facts *facts, const _PyInterpreterFrame *frame);
 void late_reach(Recorder *r, Thread *thread, Activation *activation);
-const Node *late_after(const Activation *activation);
-Activation *late_catch(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame);
-void late_catch_all(Recorder *r);
 void late_parent(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame);
-PassedLine passing_line(const Facts *facts, int number);
-uint64_t late_count(Recorder *r, const Facts *facts, uint32_t counter, int unit);
-void late_settle(Recorder *r, Facts *facts);
-void late_place(Activation *activation);
-void late_stop(Recorder *r);
 void late_land(Activation *activation, int unit, PyObject *error);
 void late_leave(Recorder *r, Thread *thread, Activation *activation);
+Activation *late_catch(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame);
+void late_catch_all(Recorder *r);
+void late_place(Activation *activation);
+const Node *late_after(const Activation *activation);
+uint64_t late_count(Recorder *r, const Facts *facts, uint32_t counter, int unit);
 
 /* prying.c */
 void prying_meet(Recorder *r, const _PyInterpreterFrame *frame);

@@ -2,124 +2,9 @@
  * function tells that they ran, just before the record of that. */
 #include "flow.h"
 
-#include <opcode.h>
+#include <opcode_ids.h>
 
 enum { NEAR = 32 };
-
-/* As Objects/enumobject.c and Python/bltinmodule.c lay these iterators out. */
-typedef struct Enumerated {
-    PyObject_HEAD
-    Py_ssize_t index;
-    PyObject *inner;
-} Enumerated;
-typedef struct Zipped {
-    PyObject_HEAD
-    Py_ssize_t size;
-    PyObject *inner;
-} Zipped;
-
-/* Whether taking an item from an iterator neither waits nor changes what other objects show. */
-static bool is_safe_iterator(Recorder *r, PyObject *iterator, int depth) {
-    if (iterator == NULL) {
-        return false;
-    }
-    PyTypeObject *type = Py_TYPE(iterator);
-    if (type == &PyRangeIter_Type || type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyDictIterKey_Type ||
-        type == &PyDictIterItem_Type || type == &PyDictIterValue_Type || type == &PySetIter_Type || type == &PyUnicodeIter_Type ||
-        type == &PyLongRangeIter_Type || type == &PyListRevIter_Type || type == &PyBytesIter_Type) {
-        return true;
-    }
-    if (type == &PyGen_Type) { /* when it is the program's it has events of its own */
-        PyObject *code = ((_PyInterpreterFrame *)((PyGenObject *)iterator)->gi_iframe)->f_executable;
-        return code != NULL && PyCode_Check(code) && (codes_find(r, (PyCodeObject *)code) != NULL || codes_is_user(r, (PyCodeObject *)code));
-    }
-    if (type == &PyEnum_Type && depth < 3) {
-        return is_safe_iterator(r, ((Enumerated *)iterator)->inner, depth + 1);
-    }
-    if (type == &PyZip_Type && depth < 3) {
-        PyObject *inner = ((Zipped *)iterator)->inner;
-        bool safe = PyTuple_CheckExact(inner);
-        for (Py_ssize_t i = 0; safe && i < PyTuple_GET_SIZE(inner); i++) {
-            safe = is_safe_iterator(r, PyTuple_GET_ITEM(inner, i), depth + 1);
-        }
-        return safe;
-    }
-    return strcmp(type->tp_name, "str_ascii_iterator") == 0 && type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE;
-}
-
-/* Have the LINE events of a function again. */
-static void revive(Recorder *r, const Facts *facts) {
-    const Codes *codes = &r->codes;
-    long events = callbacks_events(r, facts);
-    for (uint32_t i = 0; i <= codes->mask; i++) {
-        if (codes->table[i].code != NULL && codes->table[i].facts == facts) {
-            callbacks_set_local(r, codes->table[i].code, events & ~(1 << ON_LINE));
-            callbacks_set_local(r, codes->table[i].code, events);
-        }
-    }
-}
-
-/* Record what every thread has passed. */
-void late_catch_all(Recorder *r) {
-    PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-    for (; state != NULL; state = PyThreadState_Next(state)) {
-        for (Thread *thread = r->threads; thread != NULL; thread = thread->next) {
-            if (thread->state == state && thread->id == state->id) {
-                late_catch(r, thread, state->current_frame);
-            }
-        }
-    }
-}
-
-/* Decide anew what is passed, and have the events again of what is no longer. */
-static void decide_anew(Recorder *r, Facts *facts) {
-    Flow *flow = facts->flow;
-    late_catch_all(r); /* what lies behind is found by what was decided before */
-    bool *passed = PyMem_RawCalloc((size_t)flow->count, sizeof(bool)), lost = passed == NULL;
-    for (int i = 0; passed != NULL && i < flow->count; i++) {
-        passed[i] = flow->nodes[i].passed;
-    }
-    passing_decide(r, facts);
-    for (int i = 0; passed != NULL && i < flow->count; i++) {
-        lost |= passed[i] && !flow->nodes[i].passed;
-    }
-    PyMem_RawFree(passed);
-    if (lost) {
-        revive(r, facts);
-    }
-}
-
-/* See to it that what came up about a function has its effect. */
-void late_settle(Recorder *r, Facts *facts) {
-    if (facts->flow != NULL && facts->flow->stale && r->passing) {
-        decide_anew(r, facts);
-    }
-}
-
-/* Note what came up at a unit. */
-static void mark(Facts *facts, int unit, int what) {
-    if (facts->marks == NULL || (facts->marks[unit] & what) == what) {
-        return;
-    }
-    facts->fors -= what == MARK_UNSAFE;
-    facts->marks[unit] |= (uint8_t)what;
-    for (int i = 0; facts->flow != NULL && i < 2; i++) {
-        int owner = facts->flow->owner[unit][i];
-        const Node *node = owner >= 0 ? &facts->flow->nodes[owner] : NULL;
-        facts->flow->stale |= node != NULL && (what & MARK_NOISY ? facts->flow->strict && node->calm && !node->noisy : node->calm || node->safe);
-    }
-}
-
-/* A function does not go as its flow says, as a debugger that jumps can bring about: all its lines are loud from now on. */
-static void break_off(Recorder *r, Facts *facts) {
-    for (int i = 0; i < facts->flow->count; i++) {
-        if (facts->flow->nodes[i].passed && !facts->flow->nodes[i].silent) {
-            r->counters[C_FLAGS] |= FLAG_INEXACT;
-        }
-    }
-    facts->flow->broken = true;
-    decide_anew(r, facts);
-}
 
 /* Count a line, and entries of loop bodies that begin on it; return how often it has run. */
 uint64_t late_count(Recorder *r, const Facts *facts, uint32_t counter, int unit) {
@@ -156,7 +41,7 @@ static void tell_line(Recorder *r, Thread *thread, Activation *activation, int n
 
 /* Record a line that was passed and at which nothing changed; false when that takes more. */
 static bool tell_bare(Recorder *r, Thread *thread, Activation *activation, int number) {
-    PassedLine line = passing_line(activation->facts, number);
+    PassedLine line = ways_line(activation->facts, number);
     if (!events_add_bare(r, thread, activation, &line, 1)) {
         return false;
     }
@@ -209,10 +94,19 @@ static void tell(Recorder *r, Thread *thread, Activation *activation, const Path
     }
     tell_quickly(r, thread, activation, way->lines, way->line_count);
     if (last >= 0 && !activation->facts->flow->nodes[last].silent) {
-        const PassedLine line = passing_line(activation->facts, last);
+        const PassedLine line = ways_line(activation->facts, last);
         tell_quickly(r, thread, activation, &line, 1);
     }
     activation->node = last >= 0 ? last : way->count > 0 ? way->node[way->count - 1] : activation->node;
+}
+
+/* Find out where a frame is, when that is not known: in the line of its instruction. */
+void late_place(Activation *activation) {
+    const Flow *flow = activation->facts->flow;
+    int unit = _PyInterpreterFrame_LASTI(activation->frame);
+    if (flow != NULL && activation->node < 0 && unit >= 0 && unit < activation->facts->units && flow->owner[unit][1] == -1) {
+        activation->node = flow->owner[unit][0];
+    }
 }
 
 /* Find out where a thread is in a function whose flow is new: in the line of the
@@ -234,82 +128,9 @@ static void place_thread(const Thread *thread, const Facts *facts, _PyInterprete
 static void place_all(Recorder *r, const Facts *facts) {
     PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     for (; state != NULL; state = PyThreadState_Next(state)) {
-        for (const Thread *thread = r->threads; thread != NULL; thread = thread->next) {
-            if (thread->state == state && thread->id == state->id) {
-                place_thread(thread, facts, state->current_frame);
-            }
-        }
-    }
-}
-
-/* Find out where a frame is, when that is not known: in the line of its instruction. */
-void late_place(Activation *activation) {
-    const Flow *flow = activation->facts->flow;
-    int unit = _PyInterpreterFrame_LASTI(activation->frame);
-    if (flow != NULL && activation->node < 0 && unit >= 0 && unit < activation->facts->units && flow->owner[unit][1] == -1) {
-        activation->node = flow->owner[unit][0];
-    }
-}
-
-/* Whether iterating over a value is safe in that sense. */
-static bool is_safe_iterable(Recorder *r, PyObject *value) {
-    const PyTypeObject *type = Py_TYPE(value);
-    return type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type || type == &PySet_Type || type == &PyUnicode_Type ||
-           type == &PyRange_Type || type == &PyBytes_Type || type == &PyFrozenSet_Type || is_safe_iterator(r, value, 0);
-}
-
-/* A function starts: see whether loops go over arguments that may wait. */
-void late_arguments(Recorder *r, Facts *facts, const _PyInterpreterFrame *frame) {
-    PyCodeObject *code = (PyCodeObject *)frame->f_executable;
-    for (uint64_t left = facts->iterated; left != 0; left &= left - 1) {
-        int slot = __builtin_ctzll(left);
-        PyObject *value = frame->localsplus[slot];
-        if (value != NULL && is_safe_iterable(r, value)) {
-            continue;
-        }
-        facts->iterated &= ~((uint64_t)1 << slot);
-        for (int unit = 0; unit < facts->units; unit++) {
-            if (passing_iterates(facts, code, unit, slot)) {
-                mark(facts, unit, MARK_WAITS);
-            }
-        }
-    }
-}
-
-/* Note which FOR_ITER takes items from an iterator that may wait: the one of the loop that is so far from the outermost. */
-COLD static void mark_loop(Facts *facts, PyCodeObject *code, int unit, int depth) {
-    for (int at = 0; at < unit; at++) {
-        if (facts->operations[at] != FOR_ITER) {
-            continue;
-        }
-        int argument = 0, first = at;
-        while (first > 0 && facts->operations[first - 1] == EXTENDED_ARG) {
-            first--;
-        }
-        for (int i = first; i <= at; i++) {
-            argument = argument << 8 | _PyCode_CODE(code)[i].op.arg;
-        }
-        if (at + 2 + argument > unit && depth-- == 0) { /* past its cache */
-            mark(facts, at, MARK_UNSAFE);
-        }
-    }
-}
-
-/* Look at the iterators of the loops that a frame is in: they wait on the stack, the outermost first. */
-static void look_at_loops(Recorder *r, Facts *facts, const _PyInterpreterFrame *frame, PyCodeObject *code, int unit) {
-    bool at_one = facts->operations[unit] == FOR_ITER;
-    for (int slot = code->co_nlocalsplus, depth = 0; slot < frame->stacktop; slot++) {
-        PyObject *value = frame->localsplus[slot];
-        bool last = at_one && slot == frame->stacktop - 1;
-        if (value == NULL || (Py_TYPE(value)->tp_iternext == NULL && !last)) {
-            continue;
-        }
-        if (is_safe_iterator(r, value, 0)) {
-            depth++;
-        } else if (last) {
-            mark(facts, unit, MARK_UNSAFE);
-        } else {
-            mark_loop(facts, code, unit, depth++);
+        const Thread *thread = threads_known(r, state);
+        if (thread != NULL) {
+            place_thread(thread, facts, state->current_frame);
         }
     }
 }
@@ -320,7 +141,7 @@ static Flow *flow_of(Recorder *r, Facts *facts, PyCodeObject *code, uint64_t hit
         if (hits <= r->pass_after || facts->flow_failed) {
             return NULL;
         }
-        facts->iterated = passing_iterated(facts, code);
+        facts->iterated = iterating_arguments(facts, code);
         facts->flow = flow_make(facts, code);
         facts->flow_failed = facts->flow == NULL;
         if (facts->flow != NULL) {
@@ -343,23 +164,23 @@ int late_line(Recorder *r, Thread *thread, Activation *activation, PyCodeObject 
         return -1;
     }
     if (!activation->looked && facts->fors > 0) {
-        look_at_loops(r, facts, frame, code, unit);
+        iterating_look(r, facts, frame, code, unit);
     }
     int from = activation->node;
     bool is_new = facts->flow == NULL;
     Flow *flow = flow_of(r, facts, code, hits);
     activation->node = from; /* it is not in this line yet */
     if (is_new && flow != NULL) {
-        late_arguments(r, facts, frame);
+        iterating_meet(r, facts, frame);
     }
     if (flow == NULL || flow->broken) {
         return -1;
     }
     int node = flow->node_at[unit];
     activation->looked = node >= 0 && !flow->nodes[node].starts;
-    const Path *way = node >= 0 && from >= 0 ? passing_way(facts, from, node) : NULL;
+    const Path *way = node >= 0 && from >= 0 ? ways_find(facts, from, node) : NULL;
     if (node < 0 || (way != NULL && way->count < 0 && !flow->nodes[from].raises)) {
-        break_off(r, facts);
+        revising_break_off(r, facts);
         return -1;
     }
     if (way != NULL && way->count > 0) {
@@ -381,7 +202,7 @@ void late_reach(Recorder *r, Thread *thread, Activation *activation) {
         return;
     }
     for (int i = 0; i < 2; i++) {
-        const Path *way = owner[i] >= 0 && flow->nodes[owner[i]].ever ? passing_way(facts, from, owner[i]) : NULL;
+        const Path *way = owner[i] >= 0 && flow->nodes[owner[i]].ever ? ways_find(facts, from, owner[i]) : NULL;
         if (way != NULL && way->count >= 0) {
             tell(r, thread, activation, way, owner[i]);
             return;
@@ -404,6 +225,17 @@ Activation *late_catch(Recorder *r, Thread *thread, const _PyInterpreterFrame *f
     return top;
 }
 
+/* Record what every thread has passed. */
+void late_catch_all(Recorder *r) {
+    PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; state != NULL; state = PyThreadState_Next(state)) {
+        Thread *thread = threads_known(r, state);
+        if (thread != NULL) {
+            late_catch(r, thread, state->current_frame);
+        }
+    }
+}
+
 /* An exception has been raised at a unit: the function goes on in a handler, or not at all. That
  * an iteration is over, a loop or an `await` only takes notice of. */
 void late_land(Activation *activation, int unit, PyObject *error) {
@@ -421,7 +253,7 @@ void late_leave(Recorder *r, Thread *thread, Activation *activation) {
     if (flow == NULL || flow->broken || activation->node < 0 || activation->node == flow->exit) {
         return;
     }
-    const Path *way = passing_way(activation->facts, activation->node, flow->exit);
+    const Path *way = ways_find(activation->facts, activation->node, flow->exit);
     if (way != NULL && way->count > 0) {
         tell(r, thread, activation, way, -1);
     }
@@ -442,20 +274,7 @@ void late_parent(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame) 
     Activation *top = late_catch(r, thread, frame);
     int unit = top != NULL ? _PyInterpreterFrame_LASTI(top->frame) : -1;
     if (top != NULL && unit >= 0 && unit < top->facts->units) {
-        mark(top->facts, unit, MARK_NOISY | (is_call_of(top->frame, frame) ? MARK_CALLS : 0));
-        late_settle(r, top->facts);
-    }
-}
-
-/* Pass no more lines: counting ends place by place from now on. */
-void late_stop(Recorder *r) {
-    r->passing = false;
-    for (uint32_t i = 0; i <= r->codes.mask; i++) {
-        Facts *facts = r->codes.table[i].code != NULL ? r->codes.table[i].facts : NULL;
-        if (facts != NULL && facts->flow != NULL) {
-            revive(r, facts);
-            flow_free(facts->flow);
-            facts->flow = NULL;
-        }
+        revising_note(top->facts, unit, MARK_NOISY | (is_call_of(top->frame, frame) ? MARK_CALLS : 0));
+        revising_settle(r, top->facts);
     }
 }

@@ -320,7 +320,7 @@ static PyObject *module_depart(PyObject *module, PyObject *function) {
 /* measure(): find out how long the processor's ticks take; to be called once, before there is a Recorder. */
 static PyObject *module_measure(PyObject *module, PyObject *nothing) {
     (void)module, (void)nothing;
-    events_measure();
+    clock_measure();
     Py_RETURN_NONE;
 }
 

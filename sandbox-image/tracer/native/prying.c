@@ -15,14 +15,14 @@ static void pry(Recorder *r, bool jumping) {
     r->prying = true;
     late_catch_all(r);
     if (jumping) {
-        late_stop(r);
+        revising_stop(r);
         return;
     }
     for (uint32_t i = 0; i <= r->codes.mask; i++) {
         Facts *facts = r->codes.table[i].code != NULL ? r->codes.table[i].facts : NULL;
         if (facts != NULL && facts->flow != NULL) {
             facts->flow->stale = true;
-            late_settle(r, facts);
+            revising_settle(r, facts);
         }
     }
 }

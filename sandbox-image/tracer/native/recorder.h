@@ -5,33 +5,45 @@
  * never runs code of the program: no attribute look-up, no comparison, no hash,
  * no repr, and no reference is kept when a callback returns.
  *
- *   module.c      the Python type Recorder: options, start, stop
- *   callbacks.c   one function for each monitoring event
- *   threads.c     the stack of running functions of each thread
- *   codes.c       code objects: which are the program's
- *   definitions.c what is known of a function, its definition in the memory
- *   edges.c       calls from one function to another
- *   loops.c       loops in the bytecode
- *   lines.c       lines of a code object's instructions
- *   flow.c        which line can follow which
- *   passing.c     lines whose events need not come
- *   late.c        records of lines that were passed
- *   bursts.c      places that were switched off, on again for a moment
- *   memory.c      areas, records, counters
- *   events.c      the events: head, then ring
- *   variables.c   what changed in a frame
- *   quiet.c       lines that cannot change an object
- *   unseen.c      objects whose operators can change others
- *   values.c      values to bytes and to fingerprints
- *   shapes.c      what an object shows of itself
- *   objects.c     numbers of objects and what was last said of them
- *   numeric.c     Decimal, datetime, numpy and other types with a text of their own
- *   failures.c    what exceptions say, limits they tell of
- *   notes.c       exceptions, deaths of threads, effects: a list of each
- *   audit.c       what the program reaches for, by the interpreter's own audit events
- *   auditing.c    sys.audit where the program has no hook
- *   warnings.c    how many warnings there were
- *   json.c        strings for definitions
+ *   module.c        the Python type Recorder: options, start, stop
+ *   monitoring.c    which events are set
+ *   callbacks.c     what is done at events of lines and functions
+ *   raising.c       what is done at events of exceptions
+ *   threads.c       the stack of running functions of each thread
+ *   codes.c         code objects: which are the program's
+ *   definitions.c   what is known of a function, its definition in the memory
+ *   edges.c         calls from one function to another
+ *   loops.c         loops in the bytecode
+ *   lines.c         lines of a code object's instructions
+ *   instructions.c  where instructions begin and where they lead to
+ *   flow.c          which line can follow which
+ *   judging.c       what the instructions of a line can do
+ *   iterating.c     what loops take items from
+ *   aims.c          lines that change one object
+ *   passing.c       lines whose events need not come
+ *   revising.c      what comes up and changes which those are
+ *   ways.c          from one line to another through those that are passed
+ *   late.c          records of lines that were passed
+ *   prying.c        programs that reach for frames
+ *   bursts.c        places that were switched off, on again for a moment
+ *   memory.c        areas, records, counters
+ *   clock.c         the time, and how much of it exact counting has
+ *   events.c        the events: the first ones in full, then the ring
+ *   ring.c          the last events
+ *   records.c       what a record shows besides its head
+ *   variables.c     what changed in a frame
+ *   quiet.c         lines that cannot change an object
+ *   unseen.c        objects whose operators can change others
+ *   values.c        values to bytes and to fingerprints
+ *   shapes.c        what an object shows of itself
+ *   objects.c       numbers of objects and what was last said of them
+ *   numeric.c       Decimal, datetime, numpy and other types with a text of their own
+ *   failures.c      what exceptions say, limits they tell of
+ *   notes.c         exceptions, deaths of threads, effects: a list of each
+ *   audit.c         what the program reaches for, by the interpreter's own audit events
+ *   auditing.c      sys.audit where the program has no hook
+ *   warnings.c      how many warnings there were
+ *   json.c          strings for definitions
  *
  * Py_BUILD_CORE is set because the values of a running frame's variables, the
  * attributes that an instance keeps without a dictionary and the instruction a
@@ -50,6 +62,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
@@ -327,6 +340,18 @@ typedef struct Recorder {
     const PyInterpreterState *interpreter;
 } Recorder;
 
+/* Return where an address belongs in a table that is looked through from there. */
+static inline uint32_t place_of(const void *address, uint32_t mask) {
+    return (uint32_t)(((uintptr_t)address >> 4) * 0x9E3779B1u >> 4) & mask;
+}
+
+/* Return a small number, -1 for anything else. */
+static inline int small_number(PyObject *number) {
+    bool small = PyLong_CheckExact(number) && PyUnstable_Long_IsCompact((PyLongObject *)number);
+    Py_ssize_t value = small ? PyUnstable_Long_CompactValue((PyLongObject *)number) : -1;
+    return value >= 0 ? (int)value : -1; /* a compact one has one digit */
+}
+
 /* memory.c */
 bool memory_open(Recorder *r, const uint64_t *offsets, const uint64_t *capacities, int count);
 bool memory_define(Recorder *r, const char *text, size_t size);
@@ -389,6 +414,7 @@ static inline int line_of(Facts *facts, int unit) {
 
 /* threads.c */
 Thread *threads_meet(Recorder *r, PyThreadState *state);
+Thread *threads_known(const Recorder *r, const PyThreadState *state);
 Activation *threads_push(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts);
 Activation *threads_resume(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts);
 Activation *threads_find(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts);
@@ -398,7 +424,6 @@ void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame);
 void threads_walk_all(Recorder *r);
 void threads_drop_said(Recorder *r);
 void threads_close(Recorder *r);
-void said_free(Recorder *r, Said *said);
 Said *said_new(Recorder *r);
 
 /* Return the state of the thread that runs; NULL when there is no memory. */
@@ -418,6 +443,14 @@ static ALWAYS_INLINE Activation *threads_top(Recorder *r, Thread *thread, _PyInt
     return threads_find(r, thread, frame, facts);
 }
 
+/* clock.c */
+void clock_measure(void);
+void clock_open(Recorder *r);
+bool clock_is_up(Recorder *r, uint64_t now);
+uint64_t ticks(const Recorder *r);
+int64_t nanoseconds(clockid_t clock);
+int64_t processor_ns(void);
+
 /* events.c */
 typedef struct Event {
     enum Kind kind;
@@ -428,7 +461,6 @@ typedef struct Event {
     const uint64_t *rest;     /* variables that were stored to later */
     bool late;                /* of a line that was passed */
 } Event;
-void events_measure(void);
 void events_open(Recorder *r, uint64_t budget);
 void events_add(Recorder *r, const Event *event);
 typedef struct PassedLine {
@@ -437,9 +469,6 @@ typedef struct PassedLine {
 } PassedLine;
 bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, const PassedLine *lines, int count);
 bool events_add_line(Recorder *r, const Thread *thread, Activation *activation, int line);
-void events_close(Recorder *r, int cause);
-uint64_t ticks(const Recorder *r);
-int64_t processor_ns(void);
 
 /* bursts.c */
 void bursts_open(Recorder *r, int64_t cpu_ms, int64_t wall_end_ms, int64_t interval_ms);
@@ -482,6 +511,16 @@ void warnings_open(Recorder *r);
 void warnings_close(Recorder *r);
 COLD bool warnings_shown(Recorder *r, const PyThreadState *state, const PyCodeObject *code);
 
+/* monitoring.c */
+enum {
+    ON_START, ON_RESUME, ON_RETURN, ON_YIELD, ON_LINE = 5, ON_JUMP = 7, ON_BRANCH, ON_RAISE = 10, ON_UNWIND = 12, ON_THROW,
+    TOOL = 4, /* of sys.monitoring: one that no known tool claims */
+};
+long monitoring_events(const Recorder *r, const Facts *facts);
+void monitoring_set_local(Recorder *r, PyCodeObject *code, long events);
+COLD void monitoring_ignore_raising(Recorder *r);
+COLD void monitoring_restart(Recorder *r);
+
 /* callbacks.c */
 typedef struct Callback {
     PyObject_HEAD
@@ -491,14 +530,7 @@ typedef struct Callback {
     uint32_t counter;
 } Callback;
 vectorcallfunc callback_for(int event);
-long callbacks_events(const Recorder *r, const Facts *facts);
-void callbacks_set_local(Recorder *r, PyCodeObject *code, long events);
-COLD void callbacks_restart(Recorder *r);
 PyObject *callback_write(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names);
-enum {
-    ON_START, ON_RESUME, ON_RETURN, ON_YIELD, ON_LINE = 5, ON_JUMP = 7, ON_BRANCH, ON_RAISE = 10, ON_UNWIND = 12, ON_THROW,
-    TOOL = 4, /* of sys.monitoring: one that no known tool claims */
-};
 
 /* json.c */
 typedef struct Text {

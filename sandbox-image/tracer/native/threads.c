@@ -8,7 +8,7 @@
 enum { FIRST_STACK = 32, FIRST_SUSPENDED = 64, MAX_SUSPENDED = 1 << 15, LOOK_BACK = 16, MAX_WALK = 2000, MAX_SPARES = 64, MAX_SPARE_ROOM = 32 };
 
 /* Give back what was kept of a frame: most frames are small and soon followed by another. */
-void said_free(Recorder *r, Said *said) {
+static void said_free(Recorder *r, Said *said) {
     if (said == NULL) {
         return;
     }
@@ -38,6 +38,15 @@ Said *said_new(Recorder *r) {
     memset(variables, 0, (size_t)room * sizeof *variables);
     *said = (Said){.room = room, .variables = variables};
     return said;
+}
+
+/* Return the state of a thread in which user code has run, NULL for any other. */
+Thread *threads_known(const Recorder *r, const PyThreadState *state) {
+    Thread *thread = r->threads;
+    while (thread != NULL && (thread->state != state || thread->id != state->id)) {
+        thread = thread->next;
+    }
+    return thread;
 }
 
 /* Return the state of a thread, making it when user code runs in it for the
@@ -111,10 +120,6 @@ Activation *threads_push(Recorder *r, Thread *thread, _PyInterpreterFrame *frame
     top->said = NULL;
     note_depth(r, thread);
     return top;
-}
-
-static uint32_t place_of(const void *address, uint32_t mask) {
-    return (uint32_t)(((uintptr_t)address >> 4) * 0x9E3779B1u >> 4) & mask;
 }
 
 /* Return the entry of a frame, or the free one where it belongs. */
@@ -272,10 +277,9 @@ void threads_walk(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
 void threads_walk_all(Recorder *r) {
     PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     for (; state != NULL; state = PyThreadState_Next(state)) {
-        for (Thread *thread = r->threads; thread != NULL; thread = thread->next) {
-            if (thread->state == state && thread->id == state->id) {
-                threads_walk(r, thread, state->current_frame);
-            }
+        Thread *thread = threads_known(r, state);
+        if (thread != NULL) {
+            threads_walk(r, thread, state->current_frame);
         }
     }
 }

@@ -1,0 +1,115 @@
+/* The ways between nodes through those that are passed, and what is told of each: found once, then kept
+ * until what is passed is decided anew. */
+#include "flow.h"
+
+/* Forget the ways that were found. */
+void ways_forget(Flow *flow) {
+    for (int i = 0; i < flow->count; i++) {
+        flow->nodes[i].way = NULL;
+        while (flow->nodes[i].paths != NULL) {
+            Path *path = flow->nodes[i].paths;
+            flow->nodes[i].paths = path->next;
+            PyMem_RawFree(path->lines);
+            PyMem_RawFree(path);
+        }
+    }
+}
+
+/* Search the way from one node to another through passed ones; the nodes before each go into back. */
+static bool search(const Flow *flow, int from, int to, bool ever, int32_t *back, int32_t *stack) {
+    int depth = 0;
+    for (int i = 0; i < flow->count; i++) {
+        back[i] = -1;
+    }
+    stack[depth++] = from;
+    while (depth > 0) {
+        int at = stack[--depth];
+        const Node *node = &flow->nodes[at];
+        for (int i = 0; i < node->count; i++) {
+            int next = flow->edges[node->first + i];
+            if (back[next] >= 0) {
+                continue;
+            }
+            back[next] = at;
+            if (next == to) {
+                return true;
+            }
+            if (ever ? flow->nodes[next].ever : flow->nodes[next].passed) {
+                stack[depth++] = next;
+            }
+        }
+    }
+    return false;
+}
+
+/* Return what is counted when a node is passed. */
+PassedLine ways_line(const Facts *facts, int number) {
+    const Node *node = &facts->flow->nodes[number];
+    uint32_t counter = facts->counters[node->line - facts->low_line];
+    PassedLine line = {node->line, counter & ~PROBED, 0};
+    for (int i = 0; counter & PROBED && i < facts->probes; i++) {
+        if (facts->probe[i].unit == node->unit && !facts->probe[i].arrival) {
+            line.entry = facts->probe[i].counter;
+        }
+    }
+    return line;
+}
+
+/* Find the way from one node to another; NULL when there is no memory. */
+static const Path *find_way(const Facts *facts, int from, int to) {
+    static const Path direct = {.count = 0};
+    Flow *flow = facts->flow;
+    const Node *start = &flow->nodes[from];
+    for (int i = start->first; i < start->first + start->count; i++) {
+        if (flow->edges[i] == to) {
+            return &direct;
+        }
+    }
+    for (const Path *path = flow->nodes[to].paths; path != NULL; path = path->next) {
+        if (path->from == from) {
+            return path;
+        }
+    }
+    int32_t *back = PyMem_RawMalloc((size_t)flow->count * 2 * sizeof(int32_t));
+    if (back == NULL) {
+        return NULL;
+    }
+    /* A thread can be on a way that was taken back meanwhile. */
+    bool found = search(flow, from, to, false, back, back + flow->count) || search(flow, from, to, true, back, back + flow->count);
+    int count = found ? 0 : -1;
+    for (int at = to; found && (at = back[at]) != from;) {
+        count++;
+    }
+    size_t room = (size_t)Py_MAX(count, 0);
+    Path *path = PyMem_RawMalloc(sizeof(Path) + room * sizeof(int32_t));
+    PassedLine *lines = PyMem_RawMalloc((room + 1) * sizeof(PassedLine));
+    if (path == NULL || lines == NULL) {
+        PyMem_RawFree(path);
+        PyMem_RawFree(lines);
+        path = NULL;
+    } else {
+        *path = (Path){.next = flow->nodes[to].paths, .from = from, .count = count, .lines = lines};
+        for (int at = to, i = count; i > 0;) {
+            at = back[at];
+            path->node[--i] = at;
+        }
+        for (int i = 0; i < count; i++) {
+            if (!flow->nodes[path->node[i]].silent) {
+                lines[path->line_count++] = ways_line(facts, path->node[i]);
+            }
+        }
+        flow->nodes[to].paths = path;
+    }
+    PyMem_RawFree(back);
+    return path;
+}
+
+/* Return the way from one node to another; NULL when there is no memory. */
+const Path *ways_find(const Facts *facts, int from, int to) {
+    Node *node = &facts->flow->nodes[to];
+    if (node->way == NULL || node->way_from != from) {
+        node->way = find_way(facts, from, to);
+        node->way_from = from;
+    }
+    return node->way;
+}
