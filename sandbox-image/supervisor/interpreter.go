@@ -156,6 +156,10 @@ func (p *interpreter) begin(line []byte) (time.Time, error) {
 // the program. The tracer closes its end before the program runs, so that the
 // program can neither say it nor take it back.
 func (p *interpreter) started() bool {
+	// The time for the greeting may be over by now: sandboxes wait for their jobs, and programs run, for longer.
+	if err := p.control.SetReadDeadline(time.Time{}); err != nil {
+		return false
+	}
 	conn, err := p.control.SyscallConn()
 	if err != nil {
 		return false

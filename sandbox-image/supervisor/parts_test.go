@@ -46,6 +46,29 @@ func framesIn(t *testing.T, stream io.Reader) (frames []wire.Frame) {
 	}
 }
 
+// TestStarted checks that the byte which the tracer wrote is found however long ago the greeting was due, and that none is without it.
+func TestStarted(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"started": true, "not started": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, w := testPipe(t)
+			if err := r.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if want {
+				if _, err := w.Write([]byte("!")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_ = w.Close()
+			if got := (&interpreter{control: r}).started(); got != want {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
 func TestRelayCap(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
