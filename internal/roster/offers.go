@@ -3,9 +3,8 @@ package roster
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +19,8 @@ const (
 	// offerTTL is how long an offer stands after its worker's last sign of life. It is longer than that of a name: a Redis or a
 	// worker that stutters shall not change what the fleet promises.
 	offerTTL = 30 * time.Second
-	// maxOffers bounds how many offers are read.
-	maxOffers = 1000
+	// maxLimits bounds how many different limits are read, and maxLimitsBytes each: the workers of a fleet have few.
+	maxLimits, maxLimitsBytes = 1000, 4096
 	// lookEvery is how often a Follower looks.
 	lookEvery = 5 * time.Second
 )
@@ -33,13 +32,9 @@ func encode(fleet, name string, maxima job.Limits) (string, error) {
 }
 
 // decode reads the limits of an offer.
-func decode(offer string) (job.Limits, error) {
+func decode(limits string) (job.Limits, error) {
 	var maxima job.Limits
-	at := strings.LastIndexByte(offer, '{') // a name may hold one too
-	if at < 0 {
-		return maxima, errors.New("no limits")
-	}
-	if err := json.Unmarshal([]byte(offer[at:]), &maxima); err != nil {
+	if err := json.Unmarshal([]byte(limits), &maxima); err != nil {
 		return maxima, err
 	}
 	return maxima, maxima.Validate(job.MaxLimits())
@@ -55,11 +50,21 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 0
 `)
 
-// offersScript reads the offers that stand: ARGV how many at most.
+// offersScript gives how many offers stand, and then each of their limits once, so that many workers with the same
+// limits do not hide those of one more: ARGV how many limits at most, and of how many bytes each.
 var offersScript = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-return redis.call('ZRANGEBYSCORE', KEYS[1], string.format('%.0f', now), '+inf', 'LIMIT', 0, ARGV[1])
+local offers = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('%.0f', now), '+inf')
+local given, seen = {tostring(#offers)}, {}
+for _, offer in ipairs(offers) do
+  local limits = string.match(offer, '^.*({.*)') -- a name may hold a brace too
+  if limits and not seen[limits] and #given <= tonumber(ARGV[1]) and #limits <= tonumber(ARGV[2]) then
+    seen[limits] = true
+    given[#given + 1] = limits
+  end
+end
+return given
 `)
 
 // announce renews the offer, if there is one.
@@ -101,13 +106,15 @@ func NewBoard(rdb redis.UniversalClient) *Board { return &Board{rdb: rdb} }
 // Look reads the offers. Limits that cannot be read, as of another version, bound nothing.
 func (b *Board) Look(ctx context.Context) (Fleet, error) {
 	f := Fleet{Maxima: job.MaxLimits()}
-	offers, err := offersScript.Run(ctx, b.rdb, []string{offersKey}, maxOffers).StringSlice()
+	given, err := offersScript.Run(ctx, b.rdb, []string{offersKey}, maxLimits, maxLimitsBytes).StringSlice()
+	if err == nil && len(given) > 0 {
+		f.Workers, err = strconv.Atoi(given[0])
+	}
 	if err != nil {
 		return f, fmt.Errorf("read what jobs workers take: %w", err)
 	}
-	f.Workers = len(offers)
-	for _, offer := range offers {
-		if maxima, err := decode(offer); err == nil {
+	for _, limits := range given[min(1, len(given)):] {
+		if maxima, err := decode(limits); err == nil {
 			f.Maxima = f.Maxima.Clamp(maxima)
 		}
 	}

@@ -2,6 +2,7 @@ package roster
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,31 @@ func testMaxima(t *testing.T, rdb redis.UniversalClient) {
 	one.Leave(t.Context())
 	if diff := cmp.Diff(Fleet{3, lowered(300_000, 1<<30)}, look(t, rdb)); diff != "" {
 		t.Errorf("after one has left (-want +got):\n%s", diff)
+	}
+}
+
+// However many workers there are, each has a say, and what is no offer of one has none.
+func TestMaximaOfManyWorkers(t *testing.T) {
+	t.Parallel()
+	const workers = 2500
+	for name, rdb := range map[string]redis.UniversalClient{"redis": client(t), "embedded": redistest.Client(t, miniredis.RunT(t).Addr())} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			soon, last := float64(time.Now().Add(time.Hour).UnixMilli()), float64(time.Now().Add(2*time.Hour).UnixMilli())
+			offers := []redis.Z{
+				{Score: last, Member: "fleet odd\x00{\xff}\n " + encoded(t, lowered(5_000, 1<<30))},
+				{Score: soon, Member: "fleet large {" + strings.Repeat(" ", 1<<20) + encoded(t, lowered(100, 32<<20))[1:]},
+			}
+			for n := range workers {
+				offers = append(offers, redis.Z{Score: soon, Member: fmt.Sprintf("fleet w%d %s", n, encoded(t, lowered(60_000, 2<<30)))})
+			}
+			if err := rdb.ZAdd(t.Context(), offersKey, offers...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(Fleet{workers + 2, lowered(5_000, 1<<30)}, look(t, rdb)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
