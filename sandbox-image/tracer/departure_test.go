@@ -53,7 +53,27 @@ def run():
     while True: time.sleep(60)
 _thread.start_new_thread(run, ())
 lock.acquire(); print("main")`,
-		"a fork":       "import os\npid = os.fork()\nprint('child' if pid == 0 else os.waitpid(pid, 0)[1], flush=True)",
+		"a fork":     "import os\npid = os.fork()\nprint('child' if pid == 0 else os.waitpid(pid, 0)[1], flush=True)",
+		"a profiler": "import sys\nsys.setprofile(lambda frame, event, _: print(event, frame.f_code.co_name))\nlen([])",
+		"a debugger": "import sys\ndef trace(frame, event, _):\n    print(event, frame.f_code.co_name)\n    return trace\nsys.settrace(trace)\ndef f(): pass\nf()",
+		"another tool": `
+import sys
+m = sys.monitoring
+m.use_tool_id(2, "mine")
+m.register_callback(2, m.events.PY_START, lambda code, _: print("start", code.co_name))
+m.set_events(2, m.events.PY_START)`,
+		"a profiler over a fork": `
+import os, sys
+parent = os.getpid()
+def profile(frame, event, _):
+    if os.getpid() != parent:
+        os.write(1, f"{event} {frame.f_code.co_name}\n".encode())
+sys.setprofile(profile)
+if pid := os.fork():
+    sys.setprofile(None)
+    os.waitpid(pid, 0)
+else:
+    os._exit(0)`,
 		"no handlers":  "import atexit\natexit._clear()\nprint(1)",
 		"handlers run": "import atexit\natexit._run_exitfuncs()\nprint(1)",
 	}
@@ -62,7 +82,7 @@ lock.acquire(); print("main")`,
 		list[name] = script(source)
 	}
 	// Those whose interpreter tells the supervisor not to wait for it.
-	leave := []string{"nothing left", "no line end", "bytes", "an exit handler", "a fork"}
+	leave := []string{"nothing left", "no line end", "bytes", "an exit handler", "a fork", "a profiler", "a debugger", "another tool", "a profiler over a fork"}
 	outcomes := run(t, list)
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
 		t.Run(name, func(t *testing.T) {

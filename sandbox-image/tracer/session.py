@@ -54,7 +54,7 @@ class Session:
 
     def start(self) -> None:
         """Attach to the interpreter: from here on user code is recorded."""
-        os.register_at_fork(after_in_child=self.leave)
+        os.register_at_fork(after_in_child=type(self.leave)(_recorder.hush, self.leave))
         atexit.register(_recorder.depart, self.finish)
         self._streams = departure.Streams()
         if self._recorder is not None:
@@ -99,4 +99,4 @@ class Session:
         self._counters[FLAGS] |= FORKED
         atexit.unregister(_recorder.depart)
         if self._recorder is not None:
-            _recorder.hush(self._recorder.stop)
+            self._recorder.stop()

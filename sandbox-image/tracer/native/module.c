@@ -274,12 +274,20 @@ static int execute(PyObject *module) {
     return PyModule_AddType(module, state->recorder);
 }
 
-/* hush(function): call a function of the tracer's own without the program's audit hooks. */
+/* Call a function of the tracer's own, of which nothing that the program has set up to trace or profile may see a frame. */
+static PyObject *call_unseen(PyThreadState *state, PyObject *function) {
+    PyThreadState_EnterTracing(state);
+    PyObject *result = PyObject_CallNoArgs(function);
+    PyThreadState_LeaveTracing(state);
+    return result;
+}
+
+/* hush(function): call a function of the tracer's own that the program's audit hooks, debuggers and profilers do not see. */
 static PyObject *module_hush(PyObject *module, PyObject *function) {
     (void)module;
     PyThreadState *state = PyThreadState_Get();
     PyObject *hooks = audit_hush(state);
-    PyObject *result = PyObject_CallNoArgs(function);
+    PyObject *result = call_unseen(state, function);
     audit_unhush(state, hooks);
     return result;
 }
@@ -309,7 +317,7 @@ static PyObject *module_depart(PyObject *module, PyObject *function) {
     (void)module;
     PyThreadState *state = PyThreadState_Get();
     PyObject *hooks = audit_hush(state);
-    PyObject *result = PyObject_CallNoArgs(function);
+    PyObject *result = call_unseen(state, function);
     if (result == Py_True && hooks == NULL) {
         leave();
     }
