@@ -5,10 +5,13 @@
  * program, all places are switched on again, and their events go to the ring with what variables hold.
  *
  * A program that runs only places that are off gives the recorder no turn. A timer on the
- * process's processor clock gives it one. Its signal comes only while the program computes, so it
+ * process's processor clock gives it one. Its signal comes to the thread that computes, so it
  * interrupts no call that waits; it is a signal of the C library's own, which a program cannot
  * handle, block or await by way of that library; and its handler does no more than ask the interpreter
- * for a call between two instructions, which has been put on its list before. */
+ * for a call between two instructions, which has been put on its list before.
+ *
+ * Linux before 6.4 and gVisor give a signal of the process to its main thread, also where that waits: signal.pause
+ * would return. There the timer is on the clock of the thread that had the last event, and for that alone. */
 #include "flow.h"
 
 #include <internal/pycore_ceval.h>
@@ -16,7 +19,9 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +46,8 @@ static struct {
     Action action;
     timer_t timer;
     bool has_timer, queued, missed;
+    bool of_thread;                  /* the timer is on a thread's clock */
+    pid_t thread;                    /* that thread */
     int held;                        /* how many times the tracer's own Python code runs */
     volatile sig_atomic_t waiting;   /* for the next burst */
     int64_t cpu_end, wall_end, last; /* the limits, and how long before them the last burst begins */
@@ -131,19 +138,38 @@ static bool queue_call(Recorder *r) {
     return wake.queued;
 }
 
-/* Make the timer and handle its signal; false when that cannot be had, or another library handles the signal. */
+/* Whether a signal of the process comes to the thread at whose work it was made. */
+static bool signals_find_workers(void) {
+    struct utsname system;
+    int major = 0, minor = 0;
+    return uname(&system) == 0 && sscanf(system.release, "%d.%d", &major, &minor) == 2 && (major > 6 || (major == 6 && minor >= 4));
+}
+
+static void timer_drop(void) {
+    if (wake.has_timer) {
+        wake.has_timer = false;
+        timer_delete(wake.timer);
+    }
+}
+
+/* Make the timer, of this thread where it is one's, and handle its signal; false when that cannot be had, or
+ * another library handles the signal. */
 static bool timer_make(void) {
     Action before;
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = WAKE_SIGNAL};
-    if (wake.has_timer) {
+    struct sigevent event = {.sigev_notify = wake.of_thread ? SIGEV_THREAD_ID : SIGEV_SIGNAL, .sigev_signo = WAKE_SIGNAL};
+    if (wake.has_timer && (!wake.of_thread || wake.thread == gettid())) {
         return true;
+    }
+    timer_drop();
+    if (wake.of_thread) {
+        event._sigev_un._tid = wake.thread = gettid();
     }
     if (wake.action.handler == NULL || syscall(SYS_rt_sigaction, WAKE_SIGNAL, NULL, &before, sizeof before.mask) != 0 ||
         (before.handler != SIG_DFL && before.handler != on_signal) ||
         syscall(SYS_rt_sigaction, WAKE_SIGNAL, &wake.action, NULL, sizeof before.mask) != 0) {
         return false;
     }
-    wake.has_timer = timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &wake.timer) == 0;
+    wake.has_timer = timer_create(wake.of_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID, &event, &wake.timer) == 0;
     return wake.has_timer;
 }
 
@@ -156,6 +182,7 @@ void bursts_open(Recorder *r, int64_t cpu_ms, int64_t wall_end_ms, int64_t inter
     wake.interval = interval_ms * MS;
     wake.cpu_end = now + cpu_ms * MS;
     wake.wall_end = wall_end_ms > 0 ? wall_end_ms * MS : NEVER;
+    wake.of_thread = !signals_find_workers();
     wake.last = Py_MIN(Py_MAX(left_of(now) / LAST_SHARE, 10 * MS), 50 * MS);
     /* How a handler returns is the C library's knowledge; the interpreter has set this signal by way of it. */
     if (syscall(SYS_rt_sigaction, SIGPIPE, NULL, &wake.action, sizeof wake.action.mask) != 0) {
@@ -183,6 +210,14 @@ void bursts_await(Recorder *r) {
     wake.next = now + Py_MAX(wake.interval, cost * COST_SHARE);
     wake.waiting = 1;
     timer_start(next_look(now, left_of(now)));
+}
+
+/* Another thread has an event than had the one before. */
+void bursts_follow(const Recorder *r) {
+    if (wake.of_thread && wake.waiting && wake.recorder == r && timer_make()) {
+        int64_t now = processor_ns();
+        timer_start(next_look(now, left_of(now)));
+    }
 }
 
 /* A burst has had its events. */
@@ -215,8 +250,5 @@ void bursts_close(const Recorder *r) {
     }
     wake.waiting = 0;
     wake.recorder = NULL;
-    if (wake.has_timer) {
-        timer_delete(wake.timer);
-        wake.has_timer = false;
-    }
+    timer_drop();
 }

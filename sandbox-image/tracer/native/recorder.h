@@ -474,6 +474,7 @@ bool events_add_line(Recorder *r, const Thread *thread, Activation *activation, 
 void bursts_open(Recorder *r, int64_t cpu_ms, int64_t wall_end_ms, int64_t interval_ms);
 COLD void bursts_await(Recorder *r);
 COLD void bursts_end(Recorder *r);
+COLD void bursts_follow(const Recorder *r);
 void bursts_hold(void);
 void bursts_release(void);
 void bursts_close(const Recorder *r);

@@ -74,6 +74,9 @@ Thread *threads_meet(Recorder *r, PyThreadState *state) {
         thread->number = (uint32_t)count_up(r, C_THREADS);
     }
     r->thread = thread;
+    if (r->saturating) {
+        bursts_follow(r);
+    }
     return thread;
 }
 
