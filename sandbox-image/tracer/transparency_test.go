@@ -88,6 +88,24 @@ for action in (copy.deepcopy, json.dumps, repr):
         action(deep)
     except RecursionError as error:
         print(action.__name__, str(error)[:30])`,
+		"signal_in_wording": `
+import signal
+class Late(Exception): pass
+class Odd(Exception):
+    def __init__(self, *parts): super().__init__(*parts)
+def stop(number, frame):
+    names.add(frame.f_code.co_filename)
+    raise Late
+signal.signal(signal.SIGALRM, stop)
+names, stopped = set(), 0
+for _ in range(200):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        while True:
+            try: raise Odd([1, 2, {"a": [1, 2]}], {"x": (1, 2, 3)})
+            except Odd: pass
+    except Late: stopped += 1
+print(stopped, names)`,
 		"signal_in_callback": `
 import signal, traceback
 def stop(number, frame):

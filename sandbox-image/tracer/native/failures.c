@@ -19,7 +19,9 @@ PyObject *call_python(PyObject *callable, PyObject *argument) {
     state->py_recursion_remaining += PYTHON_ROOM;
     state->c_recursion_remaining += PYTHON_ROOM;
     bursts_hold();
+    unsigned long held = signals_hold();
     PyObject *result = PyObject_CallOneArg(callable, argument);
+    signals_release(held);
     bursts_release();
     state->py_recursion_remaining -= PYTHON_ROOM;
     state->c_recursion_remaining -= PYTHON_ROOM;

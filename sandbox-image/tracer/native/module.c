@@ -274,10 +274,13 @@ static int execute(PyObject *module) {
     return PyModule_AddType(module, state->recorder);
 }
 
-/* Call a function of the tracer's own, of which nothing that the program has set up to trace or profile may see a frame. */
+/* Call a function of the tracer's own, of which nothing that the program has set up to trace or profile, and none of
+ * its handlers of signals, may see a frame. */
 static PyObject *call_unseen(PyThreadState *state, PyObject *function) {
     PyThreadState_EnterTracing(state);
+    unsigned long held = signals_hold();
     PyObject *result = PyObject_CallNoArgs(function);
+    signals_release(held);
     PyThreadState_LeaveTracing(state);
     return result;
 }

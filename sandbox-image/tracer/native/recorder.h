@@ -40,6 +40,7 @@
  *   numeric.c       Decimal, datetime, numpy and other types with a text of their own
  *   failures.c      what exceptions say, limits they tell of
  *   notes.c         exceptions, deaths of threads, effects: a list of each
+ *   signals.c     handlers of signals, not called in the tracer's own code
  *   audit.c         what the program reaches for, by the interpreter's own audit events
  *   auditing.c      sys.audit where the program has no hook
  *   warnings.c      how many warnings there were
@@ -503,6 +504,10 @@ bool audit_open(Recorder *r);
 void audit_close(Recorder *r);
 PyObject *audit_hush(PyThreadState *state);
 void audit_unhush(PyThreadState *state, PyObject *hooks);
+
+/* signals.c */
+unsigned long signals_hold(void);
+void signals_release(unsigned long held);
 
 /* auditing.c */
 void auditing_open(void);
