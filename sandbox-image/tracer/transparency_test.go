@@ -106,6 +106,25 @@ for _ in range(200):
             except Odd: pass
     except Late: stopped += 1
 print(stopped, names)`,
+		"thrown_in_wording": `
+import ctypes, threading, time
+class Stop(Exception): pass
+class Odd(Exception):
+    def __init__(self, *parts): super().__init__(*parts)
+def work():
+    try:
+        while True:
+            try: raise Odd([1, 2, {"a": [1, 2]}], {"x": (1, 2, 3)})
+            except Odd: pass
+    except Stop: stopped.append(1)
+stopped = []
+for _ in range(100):
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    time.sleep(0.001)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stop))
+    thread.join(10)
+print(len(stopped))`,
 		"signal_in_callback": `
 import signal, traceback
 def stop(number, frame):

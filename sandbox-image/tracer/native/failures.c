@@ -1,12 +1,27 @@
 /* Exceptions: what they say, whether they are new, which limits they tell of. */
 #include "values.h"
 
+#include <internal/pycore_ceval.h>
+
 #include <errno.h>
 #include <sys/statvfs.h>
 
 #include <opcode_ids.h>
 
 enum { MAX_TRACEBACK = 2000, PYTHON_ROOM = 100 };
+
+/* The tracer's own Python code has failed: forget it, unless it is what another thread of the program has thrown into this
+ * one, for that the program is to have when it goes on. Such comes without arguments, or is of a class of the program. */
+COLD static void give_back(PyThreadState *state) {
+    PyObject *error = PyErr_GetRaisedException();
+    const PyObject *arguments = ((PyBaseExceptionObject *)error)->args;
+    bool bare = arguments != NULL && PyTuple_GET_SIZE(arguments) == 0 && Py_TYPE(error) != (PyTypeObject *)PyExc_MemoryError;
+    if ((bare || Py_TYPE(error)->tp_flags & Py_TPFLAGS_HEAPTYPE) && _Py_atomic_load_ptr(&state->async_exc) == NULL) {
+        _Py_atomic_store_ptr(&state->async_exc, Py_NewRef(Py_TYPE(error)));
+        _Py_set_eval_breaker_bit(state, _PY_ASYNC_EXCEPTION_BIT);
+    }
+    Py_DECREF(error);
+}
 
 /* Call a function of the tracer's own in Python. It gets room on the stack of
  * its own, so that it works where the program has come to its recursion limit,
@@ -30,7 +45,7 @@ PyObject *call_python(PyObject *callable, PyObject *argument) {
         PyGC_Enable();
     }
     if (result == NULL) {
-        PyErr_Clear();
+        give_back(state);
     }
     return result;
 }
