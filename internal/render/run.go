@@ -33,6 +33,9 @@ const (
 	lookNote
 )
 
+// mainThread is the number of the thread that runs the entrypoint.
+const mainThread = 1
+
 // run turns the events of a trace into rows.
 type run struct {
 	*view
@@ -74,23 +77,35 @@ func spread(t *trace.Trace) (files, threads bool) {
 	return files, threads
 }
 
-// fatalEvent finds where the exception that ended the program was raised. With
-// events missing, the last raise that was recorded need not be the last one there was.
+// fatalEvent finds where the exception that ended the program was raised: the main
+// thread's last raise that looks like it. Other threads, what atexit calls and hooks may
+// raise, and catch, others after it. With events missing only what follows them counts, for
+// the last raise that was recorded need not be the last one there was.
 func fatalEvent(r job.Result) int {
 	if r.Status != job.StatusException {
 		return -1
 	}
-	events := r.Trace.Events
-	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].Kind != trace.KindException || passedOn(events[:i+1]) {
+	events, first := r.Trace.Events, int64(0)
+	for _, g := range r.Trace.Gaps {
+		if g.Skipped != 0 {
+			first = max(first, g.AfterSeq+1)
+		}
+	}
+	last := -1
+	for i := len(events) - 1; i >= 0 && events[i].Seq >= first; i-- {
+		e := events[i]
+		if e.Kind != trace.KindException || e.Thread != mainThread || passedOn(events[:i+1]) {
 			continue
 		}
-		if len(r.Trace.Gaps) > 0 && !raisedBy(r.Exception, events[i]) {
-			return -1
+		if raisedBy(r.Exception, e) {
+			return i
 		}
-		return i
+		last = max(last, i)
 	}
-	return -1
+	if first > 0 {
+		return -1
+	}
+	return last
 }
 
 // raisedBy tells whether e looks like the raise of the exception x.
@@ -129,6 +144,7 @@ func (r *run) walk(t *trace.Trace) {
 		}
 		frame, changed := r.step(t.Events[i])
 		r.output(t.Events[i])
+		r.switchTo(t.Events[i].Thread)
 		r.attach(frame, t.Events[i], changed)
 		if len(folding) > 0 && folding[0].from == i {
 			r.skip(t.Events, folding[0])
@@ -245,14 +261,18 @@ func (r *run) undisturbed(w *row) bool {
 	return false
 }
 
+// switchTo says that another thread goes on, before anything of it is shown.
+func (r *run) switchTo(thread int) {
+	if r.threads && thread != r.thread {
+		r.thread = thread
+		r.add(&row{look: lookNote, text: fmt.Sprintf("─── thread %d ───", thread)})
+	}
+}
+
 // own adds the row of an event itself.
 func (r *run) own(i int, events []trace.Event) {
 	e := events[i]
 	f := r.frame(e)
-	if r.threads && e.Thread != r.thread {
-		r.thread = e.Thread
-		r.add(&row{look: lookNote, text: fmt.Sprintf("─── thread %d ───", e.Thread)})
-	}
 	switch e.Kind {
 	case trace.KindLine:
 		if e.Line < 1 {

@@ -127,6 +127,50 @@ func TestNothingIsCarriedOverAGap(t *testing.T) {
 	}
 }
 
+// TestThreadsAreNamedFirst checks that what another thread changed stands below the row that says that it goes on.
+func TestThreadsAreNamedFirst(t *testing.T) {
+	t.Parallel()
+	got := text(t, fixtures(t)["effects"], Options{})
+	marker, change := strings.Index(got, "─── thread 1 ───"), strings.Index(got, "↩ thread.start()")
+	if marker < 0 || change < marker {
+		t.Errorf("got the change of thread 1 at %d, the row that names it at %d of\n%s", change, marker, got)
+	}
+}
+
+// TestFatalIsWhatEndedTheProgram checks that what is raised after the end of the main thread, by
+// other threads and by what atexit calls, is not taken for what ended the program.
+func TestFatalIsWhatEndedTheProgram(t *testing.T) {
+	t.Parallel()
+	raise := func(thread, line int, kind string) trace.Event {
+		return trace.Event{Kind: trace.KindException, Thread: thread, Frame: 10*thread + line, Line: line, Exception: &trace.EventException{Type: kind}}
+	}
+	for name, c := range map[string]struct {
+		events []trace.Event
+		gaps   []trace.Gap
+		want   int
+	}{
+		"the only one":               {[]trace.Event{raise(1, 3, "KeyError")}, nil, 0},
+		"the last of several":        {[]trace.Event{raise(1, 3, "KeyError"), raise(1, 3, "KeyError")}, nil, 1},
+		"another thread later":       {[]trace.Event{raise(1, 3, "KeyError"), raise(2, 3, "KeyError")}, nil, 0},
+		"atexit later":               {[]trace.Event{raise(1, 3, "KeyError"), raise(1, 9, "OSError")}, nil, 0},
+		"none that looks like it":    {[]trace.Event{raise(1, 5, "KeyError"), raise(2, 6, "OSError")}, nil, 0},
+		"before a gap":               {[]trace.Event{raise(1, 3, "KeyError"), raise(1, 9, "OSError")}, []trace.Gap{{AfterSeq: 1, Skipped: -1}}, -1},
+		"after a gap":                {[]trace.Event{raise(1, 9, "OSError"), raise(1, 3, "KeyError"), raise(1, 9, "OSError")}, []trace.Gap{{AfterSeq: 1, Skipped: -1}}, 1},
+		"where nothing was left out": {[]trace.Event{raise(1, 3, "KeyError"), raise(1, 9, "OSError")}, []trace.Gap{{AfterSeq: 1}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i := range c.events {
+				c.events[i].Seq = int64(i + 1)
+			}
+			r := job.Result{Status: job.StatusException, Exception: &trace.Exception{Type: "KeyError", Line: 3}, Trace: &trace.Trace{Events: c.events, Gaps: c.gaps}}
+			if got := fatalEvent(r); got != c.want {
+				t.Errorf("got %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
 func TestTextOfRealRuns(t *testing.T) {
 	t.Parallel()
 	for name, f := range fixtures(t) {
