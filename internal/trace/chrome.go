@@ -36,7 +36,11 @@ func Chrome(t *Trace) ChromeDocument {
 	w.names, w.objects, w.threads = t.Names(), Objects{}, map[int]*chromeThread{}
 	w.doc.OtherData["schema"], w.doc.OtherData["python"] = t.Schema, t.Producer.Python
 	w.doc.TraceEvents = append(w.doc.TraceEvents, ChromeEvent{Name: "process_name", Ph: "M", PID: 1, Args: map[string]any{"name": "traced program"}})
+	missing := gapsOf(t)
 	for _, e := range t.Events {
+		if missing(e) {
+			w.objects = Objects{} // numbers may stand for others by now
+		}
 		w.event(e)
 	}
 	w.close()

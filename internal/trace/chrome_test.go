@@ -122,8 +122,13 @@ func TestNothingIsKnownOverAGap(t *testing.T) {
 		if diff := cmp.Diff(want, steps[1].OrderedGlobals); diff != "" {
 			t.Errorf("skipped %d: Python Tutor (-want +got):\n%s", skipped, diff)
 		}
-		if got, known := *ExecraLog(tr)[1].ReturnValue, skipped == 0; (got == "[1]") != known {
+		known := skipped == 0
+		if got := *ExecraLog(tr)[1].ReturnValue; (got == "[1]") != known {
 			t.Errorf("skipped %d: Execra has the value %q", skipped, got)
+		}
+		chrome := Chrome(tr).TraceEvents
+		if got := chrome[len(chrome)-1].Args["value"]; (got == "[1]") != known {
+			t.Errorf("skipped %d: Chrome has the value %q", skipped, got)
 		}
 	}
 }
