@@ -41,6 +41,9 @@ export interface GapMark extends Gap {
   before: number;
 }
 
+/** The thread that runs the entrypoint. */
+const MAIN_THREAD = 1;
+
 const NO_FUNCTION: TraceFunction = { id: 0, name: "?", file: 0, line: 0, kind: "function", args: [] };
 
 export class Run {
@@ -312,17 +315,23 @@ export class Run {
     return steps;
   }
 
+  /**
+   * Finds where the exception that ended the program was raised: the main thread's last raise
+   * that looks like it. Other threads, what atexit calls and hooks may raise others after it.
+   */
   private findFatal(): number {
     if (this.result.status !== "exception") return -1;
     const end = this.result.exception;
-    for (let step = this.events.length - 1; step >= 0; step--) {
+    // With events missing, the last raise that was recorded need not be the last one there was.
+    const first = this.since(this.length);
+    let last = -1;
+    for (let step = this.length - 1; step >= first; step--) {
       const e = this.event(step);
-      if (e.event !== "exception" || this.passedOn(step)) continue;
-      // With events missing, the last raise that was recorded need not be the last one there was.
-      if (this.gaps.length > 0 && (!end || lastPart(e.exception?.type ?? "") !== lastPart(end.type) || e.line !== end.line)) return -1;
-      return step;
+      if (e.event !== "exception" || e.thread !== MAIN_THREAD || this.passedOn(step)) continue;
+      if (end && lastPart(e.exception?.type ?? "") === lastPart(end.type) && e.line === end.line) return step;
+      last = Math.max(last, step);
     }
-    return -1;
+    return first > 0 ? -1 : last;
   }
 
   /** The step worth looking at first: the failure, be it a thread's, else the last one before a stop, else the first. */

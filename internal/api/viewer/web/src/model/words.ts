@@ -160,7 +160,7 @@ export function gapWords(gap: GapMark, r: Result): string {
     case "byte_limit":
       return `${text}: the trace is limited to ${size(r.limits.trace_bytes)}`;
     case "time_limit":
-      return `${text}: recording had taken its share of the processor time`;
+      return `${text}: recording had used its share of the time limit`;
     case "corrupt":
       return `the trace is damaged here; ${text}`;
   }

@@ -99,6 +99,21 @@ test("an exception with a qualified name is found after a gap", () => {
   equal(run.fatal, 2);
 });
 
+test("what ended the program is told from what was raised after it", () => {
+  const end = { type: "KeyError", message: "'b'", file: "main.py", line: 3, column: null, function: "<module>", traceback: [], cause: null, context: null, group: [] };
+  const raised = (type: string, thread = 1) => ({ thread, exception: { type, message: "" } });
+  const atexit = madeRun("", [MODULE, { name: "bye" }, { name: "late" }], [
+    ["call", 1, 1], ["line", 1, 3], ["exception", 1, 3, raised("KeyError")], ["unwind", 1, 3],
+    ["call", 2, 5], ["line", 2, 6], ["exception", 2, 6, raised("FileNotFoundError")], ["line", 2, 7], ["return", 2, 7],
+    ["call", 3, 3, { thread: 2 }], ["line", 3, 3, { thread: 2 }], ["exception", 3, 3, raised("KeyError", 2)],
+  ], { status: "exception", exception: end });
+  equal([atexit.fatal, atexit.opening()], [2, 2]);
+  const elsewhere = madeRun("", [MODULE, { name: "late" }], [
+    ["call", 1, 1], ["line", 1, 9], ["exception", 1, 9, raised("KeyError")], ["call", 2, 3, { thread: 2 }], ["exception", 2, 4, raised("ValueError", 2)],
+  ], { status: "exception", exception: end });
+  equal(elsewhere.fatal, 2);
+});
+
 test("a recorded run is not told wrongly after its gap", async () => {
   const run = await recorded("gap");
   equal(run.event(run.fatal).exception?.type, "IndexError");
