@@ -21,6 +21,8 @@ type replay struct {
 	names   trace.Names
 	objects trace.Objects
 	frames  map[int]*frameState
+	// classes has, by the name that is its own, what the attributes of a class were last said to be.
+	classes map[string]map[string]string
 	// resumed is true after a gap: a frame may come up that began before it.
 	resumed bool
 }
@@ -40,7 +42,7 @@ type frameState struct {
 }
 
 func newReplay(t *trace.Trace) *replay {
-	return &replay{names: t.Names(), objects: trace.Objects{}, frames: map[int]*frameState{}}
+	return &replay{names: t.Names(), objects: trace.Objects{}, frames: map[int]*frameState{}, classes: map[string]map[string]string{}}
 }
 
 // frame gives the frame that e happened in.
@@ -56,7 +58,7 @@ func (r *replay) frame(e trace.Event) *frameState {
 
 // forget drops what was known before a gap, as it may no longer hold after it.
 func (r *replay) forget() {
-	r.objects, r.frames, r.resumed = trace.Objects{}, map[int]*frameState{}, true
+	r.objects, r.frames, r.classes, r.resumed = trace.Objects{}, map[int]*frameState{}, map[string]map[string]string{}, true
 }
 
 // step takes e in and returns its frame and the names of that frame's
@@ -113,8 +115,26 @@ func (r *replay) changes(f *frameState, names []string) []string {
 			texts = append(texts, plain(name)+" deleted")
 		case !r.definition(name, v):
 			texts = append(texts, plain(name)+" = "+r.objects.Text(v, changeLimit))
+		default:
+			texts = append(texts, r.attributes(name, v)...)
 		}
 	}
+	return texts
+}
+
+// attributes writes "class.name = value" for each attribute of a class that is other than it
+// was last said to be. What it begins with, its own lines have told.
+func (r *replay) attributes(class string, v trace.Value) []string {
+	var texts []string
+	last, known := r.classes[class]
+	now := map[string]string{}
+	for _, a := range r.objects.Attributes(v) {
+		text := r.objects.Text(a.Value, changeLimit)
+		if now[a.Name] = text; known && last[a.Name] != text {
+			texts = append(texts, plain(class+"."+a.Name)+" = "+text)
+		}
+	}
+	r.classes[class] = now
 	return texts
 }
 

@@ -127,6 +127,24 @@ func TestNothingIsCarriedOverAGap(t *testing.T) {
 	}
 }
 
+// TestClassAttributesAreTold checks that what changes in a class is told where it is seen, and what it begins with is not told again.
+func TestClassAttributesAreTold(t *testing.T) {
+	t.Parallel()
+	got := text(t, fixtures(t)["class_attribute"], Options{})
+	for _, want := range []string{
+		// What lies deeper than the list itself is a reference that nothing described.
+		"ann.deposit(10)              Account.history = […]\n", "bob.deposit(30)              Account.history = […, …]\n",
+		"ann.deposit(20)              Account.history = […, …, …]\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it does not say %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "Account.history = []") {
+		t.Errorf("the beginning is told twice:\n%s", got)
+	}
+}
+
 // TestThreadsAreNamedFirst checks that what another thread changed stands below the row that says that it goes on.
 func TestThreadsAreNamedFirst(t *testing.T) {
 	t.Parallel()

@@ -426,6 +426,24 @@ func refOf(items []Value) (int, bool) {
 	return n, err == nil
 }
 
+// Attributes lists what the class that v refers to is shown to have, as far as it is; nil when v is no class.
+func (o Objects) Attributes(v Value) Vars {
+	items, _ := list(v)
+	ref, isRef := refOf(items)
+	entry, _ := list(o[ref])
+	const head = 3 // the tag, the name, the bases
+	if !isRef || len(entry) < head || str(entry[0]) != "CLASS" {
+		return nil
+	}
+	attributes := Vars{}
+	for _, item := range entry[head:] {
+		if pair, ok := list(item); ok && len(pair) == 2 && str(pair[0]) != "ELIDED" {
+			attributes = append(attributes, Var{Name: str(pair[0]), Value: pair[1]})
+		}
+	}
+	return attributes
+}
+
 // gapsOf returns a function that is to be called for each event of t in turn, and
 // tells whether events are missing between it and the one before.
 func gapsOf(t *Trace) func(Event) bool {
