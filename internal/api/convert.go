@@ -21,9 +21,11 @@ func (a *API) convert(w http.ResponseWriter, r *http.Request, id, format string)
 			if err != nil {
 				return nil, err
 			}
-			return encode(trace.PyTutor(result.Trace, trace.PyTutorInput{
-				Code: j.Files[j.Entrypoint], Entrypoint: j.Entrypoint, Stdout: result.Stdout, Exception: result.Exception,
-			}))
+			in := trace.PyTutorInput{Code: j.Files[j.Entrypoint], Entrypoint: j.Entrypoint, Stdout: result.Stdout, Exception: result.Exception}
+			if result.Error != nil {
+				in.Stopped = *result.Error
+			}
+			return encode(trace.PyTutor(result.Trace, in))
 		case "chrome":
 			return encode(trace.Chrome(result.Trace))
 		}

@@ -152,6 +152,11 @@ func TestPyTutorEnds(t *testing.T) {
 	if doc := PyTutor(cut, PyTutorInput{Entrypoint: "main.py"}); doc.Trace[len(doc.Trace)-1].Event != "instruction_limit_reached" {
 		t.Errorf("with a gap: got %+v", doc.Trace)
 	}
+	whole := &Trace{Events: long.Events[:2], Functions: long.Functions, Files: long.Files}
+	stopped := PyTutor(whole, PyTutorInput{Entrypoint: "main.py", Stopped: "Code execution timed out after 3s."}).Trace
+	if end := stopped[len(stopped)-1]; end.Event != "instruction_limit_reached" || end.ExceptionMsg != "Code execution timed out after 3s." {
+		t.Errorf("of a program that was stopped: got %+v", end)
+	}
 }
 
 // TestPyTutorValues checks that only what the page of Python Tutor knows comes out.

@@ -16,6 +16,8 @@ type PyTutorInput struct {
 	Code, Entrypoint string
 	Stdout           string
 	Exception        *Exception
+	// Stopped says why the program was not left to end in its own way; "" when it was.
+	Stopped string
 }
 
 // PyTutorDocument is a trace as Python Tutor's page reads it (OPT v3).
@@ -52,7 +54,7 @@ type PyTutorFrame struct {
 }
 
 // PyTutor gives t in the form of Python Tutor: the steps of the main thread in the entrypoint's file, at most
-// PyTutorSteps with the notice that ends a longer or incomplete trace. A nil t, or one of a program that did not
+// PyTutorSteps with the notice that ends a longer or incomplete trace, or that of a program that was stopped. A nil t, or one of a program that did not
 // compile, gives the exception alone, or the notice that nothing was traced.
 func PyTutor(t *Trace, in PyTutorInput) PyTutorDocument {
 	w := tutorWriter{doc: PyTutorDocument{Code: in.Code, Trace: []PyTutorStep{}}, in: in, frames: map[int]*tutorFrame{}, objects: Objects{}}
@@ -227,6 +229,8 @@ func (w *tutorWriter) finish(t *Trace) {
 		return
 	}
 	switch {
+	case w.in.Stopped != "":
+		w.notice(w.in.Stopped)
 	case t != nil && (t.Truncation.Events || t.Truncation.Bytes || len(t.Gaps) > 0):
 		w.notice("The trace ends here; the program went on.")
 	case len(w.doc.Trace) == 0:
