@@ -93,6 +93,15 @@ class ErrorEventsTest(unittest.TestCase):
         self.assertEqual(execra.error_events(document)[0]["exception"], "TimeoutError: Code execution timed out after 10s.")
         self.assertEqual(analyze(execra.error_events(document, loop_threshold=50), 50)[1:], [("PotentialInfiniteLoop", 2)])
 
+    def test_stopped_while_it_waits(self) -> None:
+        """A program that waits is where its log ends, whatever loops it has been through."""
+        document: dict[str, Any] = {
+            "status": "time_limit", "error": "Code execution timed out after 10s.", "exception": None, "summary": {},
+            "trace_log": [step("line", "fetch", 8, 2), step("line", "fetch", 9, 2)], "loops": [{"file": "main.py", "line": 4, "iterations": 20}],
+        }
+        event = execra.error_events(document)[0]
+        self.assertEqual((event["line"], event["function"]), (9, "fetch"))
+
     def test_recursion(self) -> None:
         """Deep nesting is reported once; 500 is not too deep."""
         for depth, want in [(500, []), (994, [("ExcessiveRecursion", None)])]:

@@ -230,7 +230,7 @@ def error_events(document: Mapping[str, Any], unhandled_only: bool = True, *, lo
         found += _handled(document)
     if uncaught and _bare(uncaught["type"]) not in _NO_ERRORS:
         found.append(_exception(f"{_bare(uncaught['type'])}: {uncaught['message']}", uncaught.get("line"), uncaught.get("function"), uncaught.get("file")))
-    elif stopped := _stopped(document):
+    elif stopped := _stopped(document, loop_threshold):
         found.append(stopped)
     for death in document.get("thread_exceptions") or []:
         found.append(_exception(f"{_bare(death['type'])}: {death['message']}", death.get("line"), death.get("function"), death.get("file")))
@@ -264,7 +264,7 @@ def _handled(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [_exception(f"{_bare(e['type'])}: {e['message']}", e.get("line"), e.get("function"), e.get("file"), handled=True) for e in raised]
 
 
-def _stopped(document: Mapping[str, Any]) -> dict[str, Any] | None:
+def _stopped(document: Mapping[str, Any], loop_threshold: int) -> dict[str, Any] | None:
     """Return an exception event for a program that was not left to end in its own way."""
     names = {
         Status.TIME_LIMIT: "TimeoutError", Status.MEMORY_LIMIT: "MemoryError", Status.OUTPUT_LIMIT: "OutputLimitExceeded",
@@ -273,9 +273,9 @@ def _stopped(document: Mapping[str, Any]) -> dict[str, Any] | None:
     name = names.get(document.get("status", ""))
     if name is None:
         return None
-    loops = sorted(document.get("loops") or [], key=lambda loop: -int(loop["iterations"]))
+    loops = sorted((loop for loop in document.get("loops") or [] if loop["iterations"] > loop_threshold), key=lambda loop: -int(loop["iterations"]))
     log = document.get("trace_log") or []
-    # Where it was when it was stopped: in its busiest loop, or else where the log ends.
+    # Where it was when it was stopped: in its busiest loop if that is a suspect, or else where the log ends, as of what waits.
     place = loops[0] if loops and document["status"] == Status.TIME_LIMIT else (log[-1] if log else {})
     return _exception(f"{name}: {document.get('error') or document.get('headline')}", place.get("line"), place.get("function"), place.get("file"))
 
