@@ -44,7 +44,7 @@ type view struct {
 }
 
 // Text writes the text view of r: the verdict, the run line by line, the
-// exceptions, what the program reached for, and how often each line ran. files are the job's sources by path;
+// exceptions, where threads stood, what the program reached for, and how often each line ran. files are the job's sources by path;
 // without them the view has no source lines. The only errors are those of w.
 func Text(w io.Writer, r job.Result, files map[string]string, o Options) error {
 	v := &view{
@@ -56,6 +56,7 @@ func Text(w io.Writer, r job.Result, files map[string]string, o Options) error {
 	v.outputSection()
 	v.exception()
 	v.threadsEnded()
+	v.whereStopped()
 	v.effects()
 	v.counts()
 	v.calls()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,6 +143,34 @@ func TestClassAttributesAreTold(t *testing.T) {
 	}
 	if strings.Contains(got, "Account.history = []") {
 		t.Errorf("the beginning is told twice:\n%s", got)
+	}
+}
+
+// TestThreadsOfAStoppedProgramStandSideBySide checks that the last line of each open thread is shown, and of those only.
+func TestThreadsOfAStoppedProgramStandSideBySide(t *testing.T) {
+	t.Parallel()
+	f := fixtures(t)["deadlock"]
+	want := "Where the threads were\n  thread 1: main.py:21 in <module>\n      t1.join(); t2.join()\n" +
+		"  thread 2: main.py:9 in left\n      with b:\n  thread 3: main.py:15 in right\n      with a:\n"
+	if got := text(t, f, Options{}); !strings.Contains(got, want) {
+		t.Errorf("got %s\nwant it to say\n%s", got, want)
+	}
+	f.Result.Status = job.StatusOK
+	if got := text(t, f, Options{}); strings.Contains(got, "Where the threads were") {
+		t.Errorf("of a program that ended: got %s", got)
+	}
+	step := func(seq int64, kind trace.Kind, thread, depth, line int) trace.Event {
+		return trace.Event{Seq: seq, Kind: kind, Thread: thread, Depth: depth, Func: depth, Line: line}
+	}
+	got := positions(&trace.Trace{
+		Events: []trace.Event{
+			step(1, trace.KindCall, 1, 1, 1), step(2, trace.KindCall, 2, 1, 5), step(9, trace.KindLine, 1, 3, 7), step(10, trace.KindReturn, 1, 3, 7),
+			step(11, trace.KindLine, 1, 2, 8), step(12, trace.KindCall, 1, 3, 9), step(13, trace.KindUnwind, 1, 3, 9), step(14, trace.KindCall, 3, 1, 4), step(15, trace.KindReturn, 3, 1, 4),
+		},
+		Gaps: []trace.Gap{{AfterSeq: 2, Skipped: -1}},
+	})
+	if want := map[int]position{1: {function: 2, line: 8, depth: 2}}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
