@@ -261,6 +261,22 @@ export class Run {
     return names;
   }
 
+  /**
+   * What is other at a step in a class than it was at the frame's step before, as "attribute = value"; null
+   * when the value is no class. What a class begins with, its own lines have told.
+   */
+  classChanges(value: Value | undefined, step: number, limit: number): string[] | null {
+    const ref = refOf(value);
+    const entry = this.objects(step).get(ref);
+    if (ref === 0 || !isClass(entry)) return null;
+    const before = this.previousInFrame(step);
+    const past = before >= 0 ? this.objects(before).get(ref) : undefined;
+    if (!isClass(past)) return [];
+    const was = new Map(attributes(past).map(([name, v]) => [name, this.text(v, before, limit)]));
+    return attributes(entry).map(([name, v]) => [name, this.text(v, step, limit)] as const)
+      .filter(([name, text]) => was.get(name) !== text).map(([name, text]) => `${name} = ${text}`);
+  }
+
   /** Writes a value as it was at a step. */
   text(value: Value | undefined, step: number, limit = 60): string {
     return valueText(value, this.objects(step), limit);
@@ -370,6 +386,15 @@ interface Top {
 /** After a gap the stack is what is known of it: the frames that began under one another. */
 function knownStack(frame: Frame | null): StackEntry | null {
   return frame ? { frame, below: knownStack(frame.parent) } : null;
+}
+
+function isClass(entry: Value | undefined): entry is Value[] {
+  return Array.isArray(entry) && entry[0] === "CLASS";
+}
+
+/** The attributes that the content of a class shows: what follows its tag, name and bases. */
+function attributes(entry: Value[]): [string, Value][] {
+  return entry.slice(3).filter((pair): pair is [string, Value] => Array.isArray(pair) && pair.length === 2 && typeof pair[0] === "string" && pair[0] !== "ELIDED");
 }
 
 function push<K>(map: Map<K, Change[]>, key: K, change: Change): void {

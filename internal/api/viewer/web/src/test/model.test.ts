@@ -114,6 +114,13 @@ test("what ended the program is told from what was raised after it", () => {
   equal(elsewhere.fatal, 2);
 });
 
+test("what changes in a class is told by its attributes", async () => {
+  const run = await recorded("class_attribute");
+  const told = run.events.flatMap((e, step) => (e.event === "line" && run.frameAt(step).func.kind === "module" ? [run.classChanges(run.variables(run.frameAt(step), step).get("Account"), step, 36)] : []));
+  equal(told.filter((texts) => texts !== null && texts.length > 0), [["history = […]"], ["history = […, …]"], ["history = […, …, …]"]]);
+  equal([told[0], told[2]], [null, []]);
+});
+
 test("a recorded run is not told wrongly after its gap", async () => {
   const run = await recorded("gap");
   equal(run.event(run.fatal).exception?.type, "IndexError");

@@ -266,6 +266,8 @@ class LineList {
       const value = values.get(name);
       if (value === undefined || isDeleted(value)) return `${visibleLine(name)} deleted`;
       const definition = Array.isArray(value) && ["FUNCTION", "module", "MODULE"].includes(String(value[0]));
+      const inClass = run.classChanges(value, step, 36);
+      if (inClass) return inClass.map((text) => visibleLine(`${name}.${text}`)).join("   ");
       return definition ? "" : `${visibleLine(name)} = ${run.text(value, step, 36)}`;
     });
     return texts.filter((t) => t !== "").join("   ");

@@ -50,7 +50,9 @@ export function changeWords(run: Run, step: number): string {
   const was = before >= 0 ? run.variables(frame, before) : new Map();
   return run.changed(step).slice(0, 3).map((name) => {
     if (!now.has(name)) return `${clean(name)} deleted`;
+    const inClass = run.classChanges(now.get(name), step, 40);
+    if (inClass) return inClass.map((text) => clean(`${name}.${text}`)).join(", ");
     const text = run.text(now.get(name), step, 40);
     return was.has(name) ? `${clean(name)} ${run.text(was.get(name), before, 40)} to ${text}` : `${clean(name)} is ${text}`;
-  }).join(", ");
+  }).filter((text) => text !== "").join(", ");
 }
