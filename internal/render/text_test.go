@@ -146,18 +146,23 @@ func TestClassAttributesAreTold(t *testing.T) {
 	}
 }
 
-// TestThreadsOfAStoppedProgramStandSideBySide checks that the last line of each open thread is shown, and of those only.
-func TestThreadsOfAStoppedProgramStandSideBySide(t *testing.T) {
+// TestWhatAStoppedProgramWaitedForStandsSideBySide checks that the last line of each open thread and waiting coroutine is shown, and of those only.
+func TestWhatAStoppedProgramWaitedForStandsSideBySide(t *testing.T) {
 	t.Parallel()
 	f := fixtures(t)["deadlock"]
-	want := "Where the threads were\n  thread 1: main.py:21 in <module>\n      t1.join(); t2.join()\n" +
+	want := "Where it was then\n  thread 1: main.py:21 in <module>\n      t1.join(); t2.join()\n" +
 		"  thread 2: main.py:9 in left\n      with b:\n  thread 3: main.py:15 in right\n      with a:\n"
 	if got := text(t, f, Options{}); !strings.Contains(got, want) {
 		t.Errorf("got %s\nwant it to say\n%s", got, want)
 	}
 	f.Result.Status = job.StatusOK
-	if got := text(t, f, Options{}); strings.Contains(got, "Where the threads were") {
+	if got := text(t, f, Options{}); strings.Contains(got, "Where it was then") {
 		t.Errorf("of a program that ended: got %s", got)
+	}
+	want = "Where it was then\n  thread 1: main.py:20 in <module>\n      asyncio.run(main())\n" +
+		"  waiting: main.py:18 in main\n      await c\n  waiting: main.py:10 in consumer\n      item = await q.get()\n"
+	if got := text(t, fixtures(t)["task_waits"], Options{}); !strings.Contains(got, want) {
+		t.Errorf("got %s\nwant it to say\n%s", got, want)
 	}
 	step := func(seq int64, kind trace.Kind, thread, depth, line int) trace.Event {
 		return trace.Event{Seq: seq, Kind: kind, Thread: thread, Depth: depth, Func: depth, Line: line}
