@@ -21,11 +21,14 @@ func TestLayouts(t *testing.T) {
 			t.Run(fmt.Sprintf("%d-%s", size[0], theme), func(t *testing.T) {
 				p := newTab(t, s.URL, size[0], size[1])
 				setTheme(p, theme)
-				for name, path := range map[string]string{"run": "/traces/two_files", "editor": "/", "tree": "/traces/tree#s=100&t=calls", "syntax": "/traces/syntax_error", "effects": "/traces/effects#t=result", "gap": "/traces/gap#t=loop", "missing": "/traces/never-was"} {
+				for name, path := range map[string]string{"run": "/traces/two_files", "editor": "/", "tree": "/traces/tree#s=100&t=calls", "syntax": "/traces/syntax_error", "effects": "/traces/effects#t=result", "gap": "/traces/gap#t=loop", "objects": "/traces/task_waits", "missing": "/traces/never-was"} {
 					p.open(path)
 					p.until(`document.querySelector(".verdict, .confirm, .problem")`)
 					if wide := eval[int](p, `document.documentElement.scrollWidth`); wide > size[0] {
 						t.Errorf("%s is %d wide on a screen of %d", name, wide, size[0])
+					}
+					if long := eval[int](p, `document.querySelector(".view") ? document.documentElement.scrollHeight : 0`); long > size[1] {
+						t.Errorf("%s is %d long on a screen of %d: it scrolls beside its panels", name, long, size[1])
 					}
 					for _, fault := range eval[[]string](p, unnamed) {
 						t.Errorf("%s: without a name: %s", name, fault)

@@ -38,6 +38,15 @@ func TestUnitTestsOfTheModel(t *testing.T) {
 	p.clean()
 }
 
+// TestStoppedCoroutineWaits checks that the page has the text view's word for a coroutine that is suspended.
+func TestStoppedCoroutineWaits(t *testing.T) {
+	t.Parallel()
+	p := newTab(t, newServer(t).URL, 1280, 800)
+	p.open("/traces/task_waits")
+	p.until(`document.querySelector(".moment")?.innerText.includes("consumer waits")`)
+	p.clean()
+}
+
 // TestModelAgreesWithTheTextView replays every recorded run with the page's
 // model and with package trace: the same values, texts and words must come out.
 func TestModelAgreesWithTheTextView(t *testing.T) {

@@ -18,7 +18,7 @@ export function moment(run: Run, step: number): string {
       if (frame.func.kind === "module") return `${clean(frame.path)} is done`;
       return value ? `${name} returns ${value}` : `back from ${name}`;
     case "yield":
-      return value ? `${name} yields ${value}` : `${name} waits`;
+      return value && frame.func.kind !== "coroutine" ? `${name} yields ${value}` : `${name} waits`;
     case "resume":
       return `${name} goes on`;
     case "throw":
