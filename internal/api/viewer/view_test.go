@@ -38,6 +38,24 @@ func TestUnitTestsOfTheModel(t *testing.T) {
 	p.clean()
 }
 
+// TestLongPathsLeaveRoomForFunctions checks that the name of a function in the stack is not broken by a long path beside it.
+func TestLongPathsLeaveRoomForFunctions(t *testing.T) {
+	t.Parallel()
+	p := newTab(t, newServer(t).URL, 1280, 800)
+	p.open("/traces/task_waits")
+	p.until(`document.querySelector(".stack-row")`)
+	lines := eval[float64](p, `(() => {
+		const [name, path] = document.querySelector(".stack-row").children;
+		const before = name.offsetHeight;
+		path.textContent = "a_folder/and_in_it/a_file_with_a_name.py:1234";
+		return name.offsetHeight / before;
+	})()`)
+	if lines != 1 {
+		t.Errorf("the name is %v times as high beside a long path", lines)
+	}
+	p.clean()
+}
+
 // TestStoppedCoroutineWaits checks that the page has the text view's word for a coroutine that is suspended.
 func TestStoppedCoroutineWaits(t *testing.T) {
 	t.Parallel()
