@@ -36,6 +36,7 @@ func (c *controller) awaitRest() {
 		c.t.Errorf("containers of dead workers are left: %s", state)
 	}
 	c.say("nothing of dead workers is left, after %s", time.Since(began).Round(time.Second))
+	c.awaitTasks()
 	for _, s := range c.seats {
 		calm, state := until(c.t, patience, time.Second, func(ctx context.Context) (bool, string) {
 			l, err := s.measure(ctx)
@@ -48,6 +49,19 @@ func (c *controller) awaitRest() {
 		if !calm {
 			c.t.Errorf("a worker is not as at the start: %s", state)
 		}
+	}
+}
+
+// awaitTasks waits until asynq has no active task. A worker that was killed between the end of a job and its
+// acknowledgement leaves one, which asynq takes back when its lease has been over for a while.
+func (c *controller) awaitTasks() {
+	c.t.Helper()
+	idle, state := until(c.t, patience, time.Second, func(ctx context.Context) (bool, string) {
+		active, err := c.rdb.Keys(ctx, "asynq:{*}:active").Result() // a list without members does not exist
+		return err == nil && len(active) == 0, fmt.Sprint(active, err)
+	})
+	if !idle {
+		c.t.Errorf("tasks of dead workers are left: %s", state)
 	}
 }
 
