@@ -30,7 +30,7 @@ type Config struct {
 	// random moment of the last quarter.
 	MaxIdle time.Duration
 	// MaxLaunching bounds how many launches the pool tries at once while it looks
-	// for the best number; it starts with one for each processor. Default twice the
+	// for the best number; it starts with two for each processor. Default twice the
 	// processors, at least 8, at most Slots. 1 makes the number fixed.
 	MaxLaunching int
 	// MaxWait is how long a job waits for a sandbox, then Launch gives

@@ -128,7 +128,7 @@ func newKeeper(p *Pool) *keeper {
 	return &keeper{
 		pool: p, cfg: p.cfg, class: p.cfg.Class, generation: p.generation.Load(), warden: warden,
 		leased: map[*unit]struct{}{}, quarantined: map[*unit]struct{}{},
-		tuner: newTuner(runtime.GOMAXPROCS(0), p.cfg.MaxLaunching),
+		tuner: newTuner(firstLaunching(runtime.GOMAXPROCS(0)), p.cfg.MaxLaunching),
 	}
 }
 

@@ -42,6 +42,11 @@ type tuner struct {
 	up         bool // where the next trial goes
 }
 
+// firstLaunching is with how many launches at once a pool starts: a launch waits a good part of its time, for the kernel, the
+// disk and the interpreter in its container. With two for each processor a full queue got 5 % more done than with one, and with three
+// less again (two processors, in turns; docs/benchmarks.md).
+func firstLaunching(processors int) int { return 2 * processors }
+
 // newTuner returns a tuner for parallelisms from 1 to most that starts at start.
 func newTuner(start, most int) *tuner {
 	start = min(max(1, start), most)
