@@ -146,6 +146,11 @@ func invalidJob(e *job.ValidationError) *Problem {
 	return p
 }
 
+// successHeaders speak of an answer that has not come about once an operation fails: what one has set before is not sent.
+func successHeaders() []string {
+	return []string{"Location", "ETag", "Retry-After", "Idempotent-Replayed", "Preference-Applied"}
+}
+
 // fail answers with a problem, and logs what is the server's fault with its cause.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := *problemOf(err)
@@ -154,6 +159,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		a.logFault(r, err)
 	}
 	h := w.Header()
+	for _, name := range successHeaders() {
+		h.Del(name)
+	}
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="tracefleet"`)
 	}

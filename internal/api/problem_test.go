@@ -216,3 +216,32 @@ func TestBrokenRequests(t *testing.T) {
 		})
 	}
 }
+
+// TestProblemHeaders: a problem says nothing of the answer that has not come about, whatever the operation had said before it failed.
+func TestProblemHeaders(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil)
+	f.submit(`{"code":"1","id":"queued"}`)
+	f.submit(`{"code":"1","id":"damaged"}`)
+	f.finish("damaged")
+	if err := f.rdb.Set(t.Context(), "tf:{damaged}:result", "junk", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		path   string
+		status int
+	}{
+		"no result yet":    {"/traces/queued?format=chrome", 409},
+		"a damaged result": {"/traces/damaged?format=execra", 500},
+	} {
+		got := f.get(c.path, "Prefer", "wait=0")
+		if got.status != c.status {
+			t.Errorf("%s: got %d %s, want %d", name, got.status, got.body, c.status)
+		}
+		for _, header := range []string{"Location", "ETag", "Idempotent-Replayed", "Preference-Applied"} {
+			if value := got.header.Get(header); value != "" {
+				t.Errorf("%s: got %s: %s", name, header, value)
+			}
+		}
+	}
+}
