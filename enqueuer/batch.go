@@ -30,7 +30,7 @@ type batchSubmitCmd struct {
 	Queue     string            `once:"" placeholder:"Q" help:"Queue of all jobs (batch, if they name none)."`
 	Tenant    string            `once:"" placeholder:"T" help:"Tenant of all jobs."`
 	Label     map[string]string `once:"" mapsep:"none" placeholder:"KEY=VALUE" help:"A label for all jobs; may be given again."`
-	Retention *cli.Duration     `once:"" placeholder:"TIME" help:"How long all results are kept, 1m to 720h."`
+	Retention *cli.Seconds      `once:"" placeholder:"TIME" help:"How long all results are kept, 1m to 720h."`
 	Mode      string            `once:"" enum:"full,lines,calls,off" default:"full" placeholder:"MODE" help:"What to trace of a folder's programs: full, lines, calls, off."`
 	Parallel  int               `once:"" default:"8" placeholder:"N" help:"Jobs submitted at the same time (${default})."`
 	listFormat
@@ -86,10 +86,7 @@ func (c *batchSubmitCmd) Run(s *session) error {
 	if progress.Existed > 0 && !s.Quiet {
 		s.notice("%d of %d jobs were there already\n", progress.Existed, progress.Done)
 	}
-	if _, err := fmt.Fprintln(s.out, c.Batch); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	return nil
+	return s.printLine("%s", c.Batch)
 }
 
 // withinAll refuses jobs of which one asks for more than the fleet takes now. Their limits are not brought down: the ids of the jobs
@@ -243,10 +240,10 @@ func (c *batchStatusCmd) list(s *session, fleet *fleet) error {
 			if !b.Complete {
 				jobs = "not submitted to its end"
 			}
-			_, err = fmt.Fprintf(s.out, "%s  %s, %s, from %s\n", b.CreatedAt.Local().Format(time.DateTime), b.Name, jobs, b.Source)
+			err = s.printLine("%s  %s, %s, from %s", b.CreatedAt.Local().Format(time.DateTime), b.Name, jobs, b.Source)
 		}
 		if err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
+			return err
 		}
 	}
 	return nil
@@ -325,10 +322,7 @@ func (c *batchReprocessCmd) Run(s *session) error {
 		s.notice("batch %s: %d jobs run again, %d left out because their input is gone, %d because they are open\n", b.Name, total, gone, open)
 	}
 	if c.Wait == 0 {
-		if _, err := fmt.Fprintln(s.out, b.Name); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
-		}
-		return nil
+		return s.printLine("%s", b.Name)
 	}
 	status, err := s.watchBatch(desk, b.Name, time.Duration(c.Wait))
 	if err != nil {

@@ -168,9 +168,10 @@ func TestBatchRefusesBeforeItSubmits(t *testing.T) {
 		args []string
 		code int
 	}{
-		"empty":    {[]string{"batch", "submit", t.TempDir()}, cli.CodeRefused},
-		"missing":  {[]string{"batch", "submit", "/no/such/file"}, cli.CodeFailed},
-		"bad name": {[]string{"batch", "submit", bad, "--batch", "a b"}, cli.CodeRefused},
+		"empty":            {[]string{"batch", "submit", t.TempDir()}, cli.CodeRefused},
+		"missing":          {[]string{"batch", "submit", "/no/such/file"}, cli.CodeFailed},
+		"bad name":         {[]string{"batch", "submit", bad, "--batch", "a b"}, cli.CodeRefused},
+		"part of a second": {[]string{"batch", "submit", bad, "--retention", "90500ms"}, cli.CodeUsage},
 	} {
 		if got := b.command(t.Context(), "", tt.args...); got.code != tt.code {
 			t.Errorf("%s: got %+v, want code %d", name, got, tt.code)

@@ -68,10 +68,7 @@ func (s *session) printStatus(desk *batch.Desk, status batch.Status, f listForma
 		return s.printJSON(report)
 	}
 	_, err := io.WriteString(s.out, report.text(moves))
-	if err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	return nil
+	return written(err)
 }
 
 // text is the report for people.
@@ -161,7 +158,7 @@ func (c *batchResultsCmd) open(s *session, desk *batch.Desk) (from int64, out io
 	}
 	file, err := os.OpenFile(c.Out, os.O_RDWR|os.O_CREATE, 0o600) // results are private
 	if err != nil {
-		return 0, nil, cannotRead(err)
+		return 0, nil, cannotWrite(err)
 	}
 	lines, size, err := desk.Check(s.ctx, c.Batch, file)
 	if err == nil {

@@ -111,7 +111,7 @@ func (c *batchSubmitCmd) apply(j *job.Job, key string, named bool) error {
 		j.Tenant = c.Tenant
 	}
 	if c.Retention != nil {
-		j.RetentionS = c.Retention.Milliseconds() / 1000
+		j.RetentionS = int64(*c.Retention)
 	}
 	if len(c.Label) > 0 {
 		labels := maps.Clone(j.Labels)

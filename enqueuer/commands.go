@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"reflect"
@@ -141,8 +140,8 @@ func (c *submitCmd) Run(s *session) error {
 		if err != nil {
 			return s.explain(err, j.ID)
 		}
-		if _, err := fmt.Fprintln(s.out, id); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
+		if err := s.printLine("%s", id); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -234,8 +233,5 @@ func (s *session) print(r job.Result, input job.Job, f formatFlag) error {
 	default:
 		err = render.Text(s.out, r, input.Files, s.renderOptions(f))
 	}
-	if err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	return nil
+	return written(err)
 }

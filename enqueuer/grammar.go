@@ -96,7 +96,7 @@ type jobFlags struct {
 	ID         string            `once:"" name:"id" placeholder:"ID" help:"Idempotency key: the same id again gives the same job."`
 	Name       string            `once:"" placeholder:"TEXT" help:"What operators see; the file's name when left out."`
 	Label      map[string]string `once:"" mapsep:"none" placeholder:"KEY=VALUE" help:"A label to keep with the job; may be given again."`
-	Retention  *cli.Duration     `once:"" placeholder:"TIME" help:"How long the result is kept, 1m to 720h (24h)."`
+	Retention  *cli.Seconds      `once:"" placeholder:"TIME" help:"How long the result is kept, 1m to 720h (24h)."`
 
 	limitFlags
 }
@@ -106,4 +106,10 @@ type formatFlag struct {
 	Format string `enum:"text,json,execra,html" default:"text" placeholder:"FORM" help:"text for people, json for the whole result, execra for Execra's tracer form, html for the viewer in one file."`
 	Steps  int    `once:"" default:"300" placeholder:"N" help:"Rows of the run in the text, 0 for all (${default})."`
 	Unfold bool   `once:"" help:"Show every pass of a loop in the text."`
+}
+
+// listFormat says how batches and dead letters are printed. The variable for --format is meant for results, which have
+// other forms.
+type listFormat struct {
+	Format string `once:"" enum:"text,json" default:"text" placeholder:"FORM" help:"text for people; json for scripts, one document a line."`
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -73,9 +71,8 @@ func (c *getCmd) unfinished(s *session, fleet *fleet) error {
 		return s.explain(err, c.ID)
 	}
 	if c.Format != formatText && c.Format != formatHTML {
-		encoder := json.NewEncoder(s.out)
-		if err := encoder.Encode(map[string]string{"id": c.ID, "state": string(entry.State)}); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
+		if err := s.printJSON(map[string]string{"id": c.ID, "state": string(entry.State)}); err != nil {
+			return err
 		}
 	}
 	return cli.Failf(cli.CodeFailed, "%s is still %s; wait for its result with --wait 30s", c.ID, entry.State)
@@ -112,10 +109,7 @@ func (c *cancelCmd) Run(s *session) error {
 	case ledger.StateRunning:
 		words = "is being stopped"
 	}
-	if _, err := fmt.Fprintf(s.out, "%s %s\n", c.ID, words); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	return nil
+	return s.printLine("%s %s", c.ID, words)
 }
 
 // doctorCmd checks what this command needs.
@@ -144,7 +138,7 @@ func (c *doctorCmd) Run(s *session) error {
 	}
 	write := map[string]func(io.Writer, []doctor.Row) error{"text": doctor.Text, "json": doctor.JSON}[c.Format]
 	if err := write(s.out, rows); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
+		return written(err)
 	}
 	if !doctor.Healthy(rows) {
 		return cli.Failf(cli.CodeFailed, "a check failed; see above for what to do")

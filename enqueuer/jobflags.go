@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"time"
 
 	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/job"
@@ -27,11 +26,7 @@ func (f *jobFlags) job(p program, stdin string, queue job.Queue) (job.Job, error
 		j.Name = f.Name
 	}
 	if f.Retention != nil {
-		whole := time.Duration(*f.Retention)
-		if whole%time.Second != 0 || whole == 0 {
-			return job.Job{}, cli.Usagef("--retention must be in whole seconds, such as 90s or 24h")
-		}
-		j.RetentionS = int64(whole / time.Second)
+		j.RetentionS = int64(*f.Retention)
 	}
 	j = j.Normalize()
 	return j, refused(j.Validate(job.MaxLimits()))

@@ -187,12 +187,17 @@ func readText(r io.Reader, from string, limit int64) (string, error) {
 	return string(data), nil
 }
 
-func cannotRead(err error) error {
+func cannotRead(err error) error { return cannot("read", err) }
+
+func cannotWrite(err error) error { return cannot("write", err) }
+
+// cannot says what could not be done with a file, without the name of the system call.
+func cannot(what string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = fmt.Errorf("%s: %w", path.Path, path.Err)
 	}
-	return cli.Failf(cli.CodeFailed, "cannot read %w", err)
+	return cli.Failf(cli.CodeFailed, "cannot %s %w", what, err)
 }
 
 func tooLarge(from string, limit int64) error {

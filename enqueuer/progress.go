@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/execra/tracefleet/internal/ledger"
@@ -63,6 +62,3 @@ func clearing(shown bool) string {
 	}
 	return ""
 }
-
-// notice writes to standard error. When that is gone there is nobody to tell.
-func (s *session) notice(format string, args ...any) { _, _ = fmt.Fprintf(s.err, format, args...) }

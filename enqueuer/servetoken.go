@@ -38,16 +38,13 @@ func (c *tokenCmd) Run(s *session) error {
 	if err != nil {
 		return cli.Usagef("--%w", err)
 	}
-	text := token + "\n"
+	text := token
 	if c.File == "" {
-		text += line + "\n"
+		text += "\n" + line
 	} else if err := appendToken(c.File, c.Name, line); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(s.out, text); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	return nil
+	return s.printLine("%s", text)
 }
 
 // appendToken adds a line to a file of tokens, which only its owner may read.
@@ -61,7 +58,7 @@ func appendToken(path, name, line string) error {
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return cli.Failf(cli.CodeFailed, "cannot write %w", err)
+		return cannotWrite(err)
 	}
 	if unended(file) {
 		line = "\n" + line
@@ -71,7 +68,7 @@ func appendToken(path, name, line string) error {
 		err = closed
 	}
 	if err != nil {
-		return cli.Failf(cli.CodeFailed, "cannot write %w", err)
+		return cannotWrite(err)
 	}
 	return nil
 }

@@ -47,6 +47,22 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]cli.Seconds{"1s": 1, "90s": 90, "1m30s": 90, "24h": 86_400} {
+		var got cli.Seconds
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("time %q = %d, error %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "0s", "10", "-1s", "1500ms", "soon"} {
+		var got cli.Seconds
+		if err := got.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("time %q = %d, want an error", text, got)
+		}
+	}
+}
+
 func TestReport(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -59,6 +59,19 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // Milliseconds gives d in milliseconds.
 func (d Duration) Milliseconds() int64 { return time.Duration(d).Milliseconds() }
 
+// Seconds is a time of at least one second, in whole ones, written as 90s or 24h.
+type Seconds int64
+
+// UnmarshalText reads a time.
+func (s *Seconds) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil || parsed < time.Second || parsed%time.Second != 0 {
+		return fmt.Errorf("must be a time in whole seconds such as 90s or 24h, got %q", text)
+	}
+	*s = Seconds(parsed / time.Second)
+	return nil
+}
+
 // Word is a text that may start with a dash, as an argument for somebody else does.
 type Word string
 
