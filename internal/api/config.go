@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -132,10 +133,10 @@ type Config struct {
 
 // WithDefaults returns c with every field filled in that has a default.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.MaxWaiters, DefaultMaxWaiters)
-	setDefault(&c.RatePerSecond, DefaultRate)
-	setDefault(&c.Burst, DefaultBurst)
-	setDefault(&c.Version, "dev")
+	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
+	c.RatePerSecond = cmp.Or(c.RatePerSecond, DefaultRate)
+	c.Burst = cmp.Or(c.Burst, DefaultBurst)
+	c.Version = cmp.Or(c.Version, "dev")
 	if c.Maxima == nil {
 		c.Maxima = job.MaxLimits
 	}
@@ -166,11 +167,4 @@ func (c Config) Validate() error {
 	check(c.RatePerSecond > 0, "RatePerSecond: must be more than 0")
 	check(c.Burst > 0, "Burst: must be more than 0")
 	return errors.Join(errs...)
-}
-
-func setDefault[T comparable](to *T, value T) {
-	var zero T
-	if *to == zero {
-		*to = value
-	}
 }

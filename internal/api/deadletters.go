@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -150,7 +151,7 @@ func (a *API) chosen(r *http.Request, want RequeueRequest) (entries []ledger.Ent
 		if f.Limit < 0 || f.Limit > maxRequeue {
 			return nil, nil, invalid("body.filter.limit", fmt.Sprintf("must be a number from 1 to %d", maxRequeue))
 		}
-		setDefault(&f.Limit, maxRequeue)
+		f.Limit = cmp.Or(f.Limit, maxRequeue)
 		if f.Tenant, err = tenantFilter(r, want.Filter.Tenant); err != nil {
 			return nil, nil, err
 		}

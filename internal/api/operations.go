@@ -53,7 +53,7 @@ func waitParams() []param {
 	}
 }
 
-// Formats are the values of ?format=.
+// formats are the values of ?format=.
 func formats() []string { return []string{"json", "execra", "pytutor", "chrome"} }
 
 func operations() []operation {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -149,7 +150,7 @@ type Server struct {
 // Listen binds addr (host:port, port 0 picks a free one). At most maxConnections are served at one time; 0 is
 // DefaultMaxConnections. While others wait, idle ones are closed. With a TLS configuration connections are encrypted. The caller calls Run, or Close.
 func (a *API) Listen(ctx context.Context, addr string, maxConnections int, secure *tls.Config) (*Server, error) {
-	setDefault(&maxConnections, DefaultMaxConnections)
+	maxConnections = cmp.Or(maxConnections, DefaultMaxConnections)
 	lc := net.ListenConfig{KeepAlive: keepAlive}
 	listener, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {

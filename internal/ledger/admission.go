@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +37,9 @@ type Admission struct {
 func unbounded() Admission { return Admission{MaxQueueJobs: -1, MaxTenantJobs: -1} }
 
 func (a Admission) withDefaults() Admission {
-	setDefault(&a.MaxQueueJobs, DefaultMaxQueueJobs)
-	setDefault(&a.MaxTenantJobs, DefaultMaxTenantJobs)
-	setDefault(&a.MemoryMark, DefaultMemoryMark)
+	a.MaxQueueJobs = cmp.Or(a.MaxQueueJobs, DefaultMaxQueueJobs)
+	a.MaxTenantJobs = cmp.Or(a.MaxTenantJobs, DefaultMaxTenantJobs)
+	a.MemoryMark = cmp.Or(a.MemoryMark, DefaultMemoryMark)
 	return a
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func (l *Ledger) unlistDead(ctx context.Context, id string) {
 
 // DeadLetters returns the dead letters that f chooses, the newest burial first. Their class and message are in the entries.
 func (l *Ledger) DeadLetters(ctx context.Context, f DeadLetterFilter) ([]Entry, error) {
-	setDefault(&f.Limit, defaultDeadLetters)
+	f.Limit = cmp.Or(f.Limit, defaultDeadLetters)
 	found := []Entry{}
 	for e, err := range l.EachDeadLetter(ctx, f) {
 		if err != nil {

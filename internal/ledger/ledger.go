@@ -54,12 +54,12 @@ type Config struct {
 
 // WithDefaults returns c with every field filled in.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.OpenTTL, DefaultOpenTTL)
-	setDefault(&c.DeadTTL, DefaultDeadTTL)
-	setDefault(&c.BeatEvery, DefaultBeatEvery)
-	setDefault(&c.StaleAfter, DefaultStaleAfter)
-	setDefault(&c.MaxLost, DefaultMaxLost)
-	setDefault(&c.MaxResultBytes, DefaultMaxResultBytes)
+	c.OpenTTL = cmp.Or(c.OpenTTL, DefaultOpenTTL)
+	c.DeadTTL = cmp.Or(c.DeadTTL, DefaultDeadTTL)
+	c.BeatEvery = cmp.Or(c.BeatEvery, DefaultBeatEvery)
+	c.StaleAfter = cmp.Or(c.StaleAfter, DefaultStaleAfter)
+	c.MaxLost = cmp.Or(c.MaxLost, DefaultMaxLost)
+	c.MaxResultBytes = cmp.Or(c.MaxResultBytes, DefaultMaxResultBytes)
 	c.Admission = c.Admission.withDefaults()
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
@@ -90,13 +90,6 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("StaleAfter: must be at least three times BeatEvery"))
 	}
 	return errors.Join(errs...)
-}
-
-func setDefault[T comparable](to *T, value T) {
-	var zero T
-	if *to == zero {
-		*to = value
-	}
 }
 
 // Ledger reads and changes jobs in Redis. It is safe for concurrent use. It owns one

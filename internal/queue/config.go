@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -43,13 +44,13 @@ type Config struct {
 
 // WithDefaults returns c with every field filled in.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Shards, DefaultShards)
-	setDefault(&c.MaxRetry, DefaultMaxRetry)
-	setDefault(&c.TaskTimeout, DefaultTaskTimeout)
-	setDefault(&c.Retention, DefaultRetention)
-	setDefault(&c.Concurrency, DefaultConcurrency)
-	setDefault(&c.DrainGrace, DefaultDrainGrace)
-	setDefault(&c.KillGrace, DefaultKillGrace)
+	c.Shards = cmp.Or(c.Shards, DefaultShards)
+	c.MaxRetry = cmp.Or(c.MaxRetry, DefaultMaxRetry)
+	c.TaskTimeout = cmp.Or(c.TaskTimeout, DefaultTaskTimeout)
+	c.Retention = cmp.Or(c.Retention, DefaultRetention)
+	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
+	c.DrainGrace = cmp.Or(c.DrainGrace, DefaultDrainGrace)
+	c.KillGrace = cmp.Or(c.KillGrace, DefaultKillGrace)
 	if c.Unavailable == nil {
 		c.Unavailable = func() int { return 0 }
 	}
@@ -67,19 +68,12 @@ func (c Config) Validate() error {
 			errs = append(errs, errors.New(text))
 		}
 	}
-	check(c.MaxRetry >= 1 && c.MaxRetry <= 100, fmt.Sprintf("max retry: must be 1 to 100, got %d", c.MaxRetry))
+	check(c.MaxRetry >= 1 && c.MaxRetry <= 100, fmt.Sprintf("MaxRetry: must be 1 to 100, got %d", c.MaxRetry))
 	// asynq counts whole seconds, and takes 0 for its own default.
-	check(c.TaskTimeout >= time.Second, "task timeout: must be at least 1s")
-	check(c.Retention >= time.Second, "retention: must be at least 1s")
-	check(c.Concurrency >= 1, "concurrency: must be at least 1")
-	check(c.DrainGrace > 0, "drain grace: must be more than 0")
-	check(c.KillGrace > 0, "kill grace: must be more than 0")
+	check(c.TaskTimeout >= time.Second, "TaskTimeout: must be at least 1s")
+	check(c.Retention >= time.Second, "Retention: must be at least 1s")
+	check(c.Concurrency >= 1, "Concurrency: must be at least 1")
+	check(c.DrainGrace > 0, "DrainGrace: must be more than 0")
+	check(c.KillGrace > 0, "KillGrace: must be more than 0")
 	return errors.Join(errs...)
-}
-
-func setDefault[T comparable](to *T, value T) {
-	var zero T
-	if *to == zero {
-		*to = value
-	}
 }

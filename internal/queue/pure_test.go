@@ -252,7 +252,7 @@ func TestShards(t *testing.T) {
 func TestConfigReportsEveryFault(t *testing.T) {
 	t.Parallel()
 	err := Config{Shards: 99, MaxRetry: -1, TaskTimeout: time.Millisecond, Retention: time.Millisecond, Concurrency: -1, DrainGrace: -1, KillGrace: -1}.Validate()
-	for _, field := range []string{"shards", "max retry", "task timeout", "retention", "concurrency", "drain grace", "kill grace"} {
+	for _, field := range []string{"Shards", "MaxRetry", "TaskTimeout", "Retention", "Concurrency", "DrainGrace", "KillGrace"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("no fault of %s in: %v", field, err)
 		}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -58,10 +59,10 @@ func OpenRedis(o RedisOptions) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", hideURL(err))
 	}
-	setDefault(&opts.PoolSize, o.PoolSize)
-	setDefault(&opts.DialTimeout, dialTimeout)
-	setDefault(&opts.ReadTimeout, ioTimeout)
-	setDefault(&opts.WriteTimeout, ioTimeout)
+	opts.PoolSize = cmp.Or(opts.PoolSize, o.PoolSize)
+	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialTimeout)
+	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, ioTimeout)
+	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, ioTimeout)
 	opts.DisableIdentity = true // Redis before 7.2 answers it with errors.
 	return redis.NewClient(opts), nil
 }
@@ -109,10 +110,10 @@ func openCluster(o RedisOptions, scheme, rest string) (redis.UniversalClient, er
 		return nil, fmt.Errorf("redis URL: %w", hideURL(err))
 	}
 	opts.Addrs = hosts
-	setDefault(&opts.PoolSize, o.PoolSize)
-	setDefault(&opts.DialTimeout, dialTimeout)
-	setDefault(&opts.ReadTimeout, ioTimeout)
-	setDefault(&opts.WriteTimeout, ioTimeout)
+	opts.PoolSize = cmp.Or(opts.PoolSize, o.PoolSize)
+	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialTimeout)
+	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, ioTimeout)
+	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, ioTimeout)
 	opts.DisableIdentity = true
 	return redis.NewClusterClient(opts), nil
 }

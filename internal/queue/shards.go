@@ -30,7 +30,7 @@ type Shards int
 // Validate tells whether the number can be used.
 func (s Shards) Validate() error {
 	if s < 1 || int(s)*len(job.Queues()) > maxQueues {
-		return fmt.Errorf("shards: must be 1 to %d, got %d", maxQueues/len(job.Queues()), int(s))
+		return fmt.Errorf("Shards: must be 1 to %d, got %d", maxQueues/len(job.Queues()), int(s))
 	}
 	return nil
 }

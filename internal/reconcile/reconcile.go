@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,11 +64,11 @@ type Config struct {
 
 // WithDefaults returns c with every field filled in.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Every, DefaultEvery)
-	setDefault(&c.Settle, ledger.DefaultStaleAfter)
-	setDefault(&c.QueuedGrace, DefaultQueuedGrace)
-	setDefault(&c.QueuedRecall, DefaultQueuedRecall)
-	setDefault(&c.Batch, DefaultBatch)
+	c.Every = cmp.Or(c.Every, DefaultEvery)
+	c.Settle = cmp.Or(c.Settle, ledger.DefaultStaleAfter)
+	c.QueuedGrace = cmp.Or(c.QueuedGrace, DefaultQueuedGrace)
+	c.QueuedRecall = cmp.Or(c.QueuedRecall, DefaultQueuedRecall)
+	c.Batch = cmp.Or(c.Batch, DefaultBatch)
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
 	}
@@ -80,25 +81,17 @@ func (c Config) WithDefaults() Config {
 // Validate reports every fault of c, which must have its defaults filled in.
 func (c Config) Validate() error {
 	var errs []error
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"every", c.Every}, {"settle", c.Settle}, {"queued grace", c.QueuedGrace}, {"queued recall", c.QueuedRecall}} {
-		if d.value <= 0 {
-			errs = append(errs, fmt.Errorf("%s: must be more than 0", d.name))
+	positive := func(name string, n int64) {
+		if n <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be more than 0", name))
 		}
 	}
-	if c.Batch < 1 {
-		errs = append(errs, errors.New("batch: must be at least 1"))
-	}
+	positive("Every", int64(c.Every))
+	positive("Settle", int64(c.Settle))
+	positive("QueuedGrace", int64(c.QueuedGrace))
+	positive("QueuedRecall", int64(c.QueuedRecall))
+	positive("Batch", int64(c.Batch))
 	return errors.Join(errs...)
-}
-
-func setDefault[T comparable](to *T, value T) {
-	var zero T
-	if *to == zero {
-		*to = value
-	}
 }
 
 // Reconciler repairs what crashes leave behind.

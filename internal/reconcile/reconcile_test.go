@@ -454,7 +454,7 @@ func TestOneReconcilerWorks(t *testing.T) {
 func TestConfigReportsEveryFault(t *testing.T) {
 	t.Parallel()
 	err := Config{Every: -1, Settle: -1, QueuedGrace: -1, QueuedRecall: -1, Batch: -1}.Validate()
-	for _, field := range []string{"every", "settle", "queued grace", "queued recall", "batch"} {
+	for _, field := range []string{"Every", "Settle", "QueuedGrace", "QueuedRecall", "Batch"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("no fault of %s in: %v", field, err)
 		}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,9 +82,9 @@ type SweepConfig struct {
 
 // WithDefaults returns c with every field filled in.
 func (c SweepConfig) WithDefaults() SweepConfig {
-	setDefault(&c.Every, DefaultSweepEvery)
-	setDefault(&c.AuditEvery, DefaultAuditEvery)
-	setDefault(&c.MaxArchive, DefaultMaxArchive)
+	c.Every = cmp.Or(c.Every, DefaultSweepEvery)
+	c.AuditEvery = cmp.Or(c.AuditEvery, DefaultAuditEvery)
+	c.MaxArchive = cmp.Or(c.MaxArchive, DefaultMaxArchive)
 	if c.Metrics == nil {
 		c.Metrics = NewSweepMetrics(nil)
 	}
@@ -96,12 +97,14 @@ func (c SweepConfig) WithDefaults() SweepConfig {
 // Validate reports every fault of c, which must have its defaults filled in.
 func (c SweepConfig) Validate() error {
 	var errs []error
-	if c.Every <= 0 || c.AuditEvery <= 0 {
-		errs = append(errs, errors.New("sweep every, audit every: must be more than 0"))
+	check := func(ok bool, fault string) {
+		if !ok {
+			errs = append(errs, errors.New(fault))
+		}
 	}
-	if c.MaxArchive < 1 || c.MaxArchive > 4999 {
-		errs = append(errs, errors.New("max archive: must be 1 to 4999"))
-	}
+	check(c.Every > 0, "Every: must be more than 0")
+	check(c.AuditEvery > 0, "AuditEvery: must be more than 0")
+	check(c.MaxArchive >= 1 && c.MaxArchive <= 4999, "MaxArchive: must be 1 to 4999")
 	return errors.Join(errs...)
 }
 
