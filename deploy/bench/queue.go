@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/execra/tracefleet/internal/job"
 	"github.com/execra/tracefleet/internal/ledger"
@@ -261,13 +262,13 @@ func fullQueue(ctx context.Context, s *server, total int, j job.Job, launcher sa
 		return err
 	}
 	running, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
+	var group errgroup.Group
 	defer func() {
 		stop()
-		err = errors.Join(err, <-ended)
+		err = errors.Join(err, group.Wait())
 	}()
 	return d.start(ctx, jobs, func() error {
-		go func() { ended <- consumer.Run(running) }()
+		group.Go(func() error { return consumer.Run(running) })
 		return nil
 	})
 }
