@@ -33,9 +33,11 @@ type Member struct {
 	token       string
 	log         *zap.Logger
 
+	beat time.Duration // between two signs of life
 	stop context.CancelFunc
 	done chan struct{} // closed when the name is kept no more
 	lost error         // set before done is closed, when another has the name
+	tell chan struct{} // told when there is an offer, which is not to wait for the next sign of life
 
 	mu    sync.Mutex
 	offer string // the member of the index, empty before there is one
@@ -44,7 +46,13 @@ type Member struct {
 // Join takes the name for a worker of a fleet, and keeps it until Leave. It waits for the end of a name that a dead worker
 // held, and fails with a *cli.Error that says what to do as soon as its holder shows that it lives. ctx bounds the taking only.
 func Join(ctx context.Context, rdb redis.UniversalClient, fleet, name string, log *zap.Logger) (*Member, error) {
-	m := &Member{rdb: rdb, fleet: fleet, name: name, token: rand.Text(), log: log, done: make(chan struct{})}
+	return join(ctx, rdb, fleet, name, log, nameBeat)
+}
+
+func join(ctx context.Context, rdb redis.UniversalClient, fleet, name string, log *zap.Logger, beat time.Duration) (*Member, error) {
+	m := &Member{
+		rdb: rdb, fleet: fleet, name: name, token: rand.Text(), log: log, beat: beat, done: make(chan struct{}), tell: make(chan struct{}, 1),
+	}
 	if err := m.take(ctx); err != nil {
 		return nil, err
 	}
@@ -83,8 +91,12 @@ func (m *Member) Offer(maxima job.Limits) error {
 		return fmt.Errorf("offer to take jobs: %w", err)
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.offer = offer
+	m.mu.Unlock()
+	select {
+	case m.tell <- struct{}{}:
+	default: // The last one has not been told yet: this one is, in its place.
+	}
 	return nil
 }
 
@@ -137,12 +149,13 @@ func (m *Member) take(ctx context.Context) error {
 // keep shows signs of life until ctx ends or another has the name.
 func (m *Member) keep(ctx context.Context) {
 	defer close(m.done)
-	ticker := time.NewTicker(nameBeat)
+	ticker := time.NewTicker(m.beat)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-m.tell:
 		case <-ticker.C:
 		}
 		switch left, err := m.try(ctx); {

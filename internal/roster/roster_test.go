@@ -42,7 +42,7 @@ func client(t *testing.T) redis.UniversalClient {
 	return redistest.Start(t, redistest.Options{}).Client()
 }
 
-func join(t *testing.T, rdb redis.UniversalClient, name string) *Member {
+func member(t *testing.T, rdb redis.UniversalClient, name string) *Member {
 	t.Helper()
 	m, err := Join(t.Context(), rdb, "fleet", name, zap.NewNop())
 	if err != nil {
@@ -56,7 +56,7 @@ func join(t *testing.T, rdb redis.UniversalClient, name string) *Member {
 func TestNameIsKeptBeforeRun(t *testing.T) {
 	t.Parallel()
 	rdb := client(t)
-	m := join(t, rdb, "w")
+	m := member(t, rdb, "w")
 	lowest := nameTTL
 	eventually(t, func() (bool, any) {
 		left := rdb.PTTL(t.Context(), m.key()).Val()
@@ -68,13 +68,13 @@ func TestNameIsKeptBeforeRun(t *testing.T) {
 func TestSecondOfANameIsRefused(t *testing.T) {
 	t.Parallel()
 	rdb := client(t)
-	first := join(t, rdb, "w")
-	join(t, rdb, "another")
+	first := member(t, rdb, "w")
+	member(t, rdb, "another")
 	if _, err := Join(t.Context(), rdb, "fleet", "w", zap.NewNop()); cli.Code(err) != cli.CodeFailed || !strings.Contains(err.Error(), "--name") {
 		t.Errorf("got %v, want a refusal with advice about --name", err)
 	}
 	first.Leave(t.Context())
-	join(t, rdb, "w")
+	member(t, rdb, "w")
 }
 
 func TestNameOfADeadWorkerIsTaken(t *testing.T) {
@@ -83,13 +83,13 @@ func TestNameOfADeadWorkerIsTaken(t *testing.T) {
 	if err := rdb.Set(t.Context(), "tf:worker:fleet:w", "dead", 300*time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
-	join(t, rdb, "w")
+	member(t, rdb, "w")
 }
 
 func TestNameIsTakenAway(t *testing.T) {
 	t.Parallel()
 	rdb := client(t)
-	m := join(t, rdb, "w")
+	m := member(t, rdb, "w")
 	if err := rdb.Set(t.Context(), m.key(), "another", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestNameIsTakenAway(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	m := join(t, client(t), "w")
+	m := member(t, client(t), "w")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := m.Run(ctx); err != nil {
@@ -128,6 +128,21 @@ func look(t *testing.T, rdb redis.UniversalClient) Fleet {
 	return got
 }
 
+// Who asks right after a worker has begun to take jobs hears of it.
+func TestOfferDoesNotWaitForTheNextSignOfLife(t *testing.T) {
+	t.Parallel()
+	rdb := client(t)
+	m, err := join(t.Context(), rdb, "fleet", "w", zap.NewNop(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Leave(context.WithoutCancel(t.Context()))
+	if err := m.Offer(job.MaxLimits()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() (bool, any) { got := look(t, rdb); return got.Workers == 1, got })
+}
+
 // What is promised is what every worker takes, and no worker that is gone has a say.
 func TestMaximaAreThoseOfAllWorkers(t *testing.T) {
 	t.Parallel()
@@ -146,7 +161,7 @@ func testMaxima(t *testing.T, rdb redis.UniversalClient) {
 	if diff := cmp.Diff(Fleet{Maxima: job.MaxLimits()}, look(t, rdb)); diff != "" {
 		t.Errorf("without workers (-want +got):\n%s", diff)
 	}
-	one, two := join(t, rdb, "one"), join(t, rdb, "{two}")
+	one, two := member(t, rdb, "one"), member(t, rdb, "{two}")
 	for m, limits := range map[*Member]job.Limits{one: lowered(5_000, 4<<30), two: lowered(300_000, 1<<30)} {
 		if err := m.Offer(limits); err != nil {
 			t.Fatal(err)
@@ -207,7 +222,7 @@ func TestFollower(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
-	if err := join(t, rdb, "w").Offer(lowered(5_000, 1<<30)); err != nil {
+	if err := member(t, rdb, "w").Offer(lowered(5_000, 1<<30)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() (bool, any) { got := f.Maxima(); return got == lowered(5_000, 1<<30), got })
