@@ -65,8 +65,8 @@ const ERRORS: Record<string, string> = {
 function failureWords(e: Effect): string {
   if (e.error === null) return "";
   const words = ERRORS[e.error];
-  const some = e.failures < e.times ? `, ${count(e.failures, "time")}` : "";
-  return (words ? `${words} (${e.error})` : e.error) + some;
+  const some = e.failures < e.times ? `${count(e.failures, "time")} ` : "";
+  return some + (words ? `${words} (${e.error})` : e.error);
 }
 
 /** One exception that was raised, or so many that are not listed. */

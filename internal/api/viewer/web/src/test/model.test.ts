@@ -206,7 +206,7 @@ test("effects are told in words, with their step", () => {
   const run = madeRun("", [MODULE], [["call", 1, 1], ["line", 1, 1]], { effects, summary: { effects_total: { file: 9, socket: 1, process: 1 } } as never });
   equal(effectRows(run).map((e) => [e.what, e.name, e.failure, e.times, e.place, e.step]), [
     ["opened to read", "a.txt", "", "", "main.py:1", 1],
-    ["opened to read", "a.txt", "not found (ENOENT), 2 times", "3 times", "main.py:1", 1],
+    ["opened to read", "a.txt", "2 times not found (ENOENT)", "3 times", "main.py:1", 1],
     ["tried to connect to", "10.0.0.1:80", "there is no network (ENETUNREACH)", "", "main.py:1", null],
     ["forked", "", "", "", "", null],
     ["tried to novelty", "a.txt", "EXYZ", "", "main.py:1", 1],
