@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from urllib.request import getproxies, proxy_bypass
 
 from ._address import IDLE, MAX_HEADERS, MOST_IDLE, Address, unpack
-from ._flow import MAX_BODY, Request, Response
-from ._sync import _Refused
+from ._events import Refused
+from ._flow import MAX_BODY, Dropped, Request, Response
 from .errors import ConfigError, ConnectFailed, TraceTimeout, TransportError
 
 
@@ -53,7 +53,7 @@ class AsyncTransport:
             if status == 204:
                 return
             if status != 200:
-                raise _Refused(Response(status, headers, await self._body(connection, headers)))
+                raise Refused(Response(status, headers, await self._body(connection, headers)))
             rest = b""
             async for piece in self._pieces(connection, headers, request.timeout):
                 *lines, rest = (rest + piece).split(b"\n")
@@ -83,11 +83,11 @@ class AsyncTransport:
         if connection is not None:
             try:
                 return await self._exchange(connection, request)
-            except _Dropped:
+            except Dropped:
                 pass  # The server had closed an idle connection; a fresh one tells whether it is there.
         try:
             return await self._exchange(await self._connect(), request)
-        except _Dropped as err:
+        except Dropped as err:
             raise TransportError(f"the connection broke: {err}") from None
 
     def _take(self) -> _Connection | None:
@@ -122,7 +122,7 @@ class AsyncTransport:
             body = await self._body(connection, headers)
             done = True
         except (OSError, EOFError) as err:
-            raise _Dropped(str(err) or "it was closed") from None
+            raise Dropped(str(err) or "it was closed") from None
         except (ValueError, asyncio.LimitOverrunError) as err:
             raise TransportError(f"the answer is not HTTP: {err}", False) from None
         finally:
@@ -200,7 +200,3 @@ class AsyncTransport:
                 return
             piece = await asyncio.wait_for(connection.reader.readexactly(size + 2), timeout)
             yield piece[:-2]
-
-
-class _Dropped(Exception):
-    """The connection ended before its answer."""

@@ -63,6 +63,10 @@ class Response:
             return None
 
 
+class Dropped(Exception):
+    """A connection ended before its answer, as an idle one may that the server has closed."""
+
+
 @dataclass(frozen=True)
 class Pause:
     """A wait before the next try."""
@@ -254,15 +258,3 @@ def plain(s: Settings, path: str) -> Flow[Any]:
     """Read a document."""
     response = yield from send(s, s.clock() + s.timeout, Request("GET", path, timeout=s.timeout), (200,))
     return response.document()
-
-
-def parse_event(lines: Sequence[str]) -> tuple[str, str, dict[str, Any]] | None:
-    """Read one server-sent event: its id, name and data; None for a comment."""
-    fields = {"id": "", "event": "", "data": ""}
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name in fields:
-            fields[name] += value.removeprefix(" ")
-    if not fields["data"]:
-        return None
-    return fields["id"], fields["event"], json.loads(fields["data"])

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 from ._address import IDLE, MOST_IDLE, Address, unpack
-from ._flow import MAX_BODY, Request, Response
+from ._events import Refused
+from ._flow import MAX_BODY, Dropped, Request, Response
 from ._timed import TimedSocket
 from .errors import ConnectFailed, TraceTimeout, TransportError
 
@@ -30,25 +31,18 @@ class SyncTransport:
         """Send one request and return its answer."""
         deadline = time.monotonic() + request.timeout
         connection, reused = self._take(deadline)
-        try:
-            return self._exchange(connection, request, deadline)
-        except _Dropped as err:
-            connection.close()
-            if not reused:
-                raise TransportError(f"the connection broke: {err}") from None
-        except BaseException:
-            connection.close()
-            raise
-        # The server had closed an idle connection; a fresh one tells whether it is there.
-        connection = self._connect(deadline)
-        try:
-            return self._exchange(connection, request, deadline)
-        except _Dropped as err:
-            connection.close()
-            raise TransportError(f"the connection broke: {err}") from None
-        except BaseException:
-            connection.close()
-            raise
+        while True:
+            try:
+                return self._exchange(connection, request, deadline)
+            except Dropped as err:
+                connection.close()
+                if not reused:
+                    raise TransportError(f"the connection broke: {err}") from None
+            except BaseException:
+                connection.close()
+                raise
+            # The server had closed an idle connection; a fresh one tells whether it is there.
+            connection, reused = self._connect(deadline), False
 
     def stream(self, request: Request) -> Iterator[str]:
         """Send one request and yield the lines of its answer. A silence of ``request.timeout`` ends it."""
@@ -58,7 +52,7 @@ class SyncTransport:
             if answer.status == 204:
                 return
             if answer.status != 200:
-                raise _Refused(_response(answer, answer.read(1 << 20)))
+                raise Refused(_response(answer, answer.read(1 << 20)))
             while True:
                 _allow(connection, time.monotonic() + request.timeout)
                 line = answer.readline(64 << 10)
@@ -134,7 +128,7 @@ class SyncTransport:
         except (TimeoutError, socket.timeout):
             raise TraceTimeout("no answer in time") from None
         except (OSError, http.client.HTTPException) as err:
-            raise _Dropped(str(err) or type(err).__name__) from None
+            raise Dropped(str(err) or type(err).__name__) from None
         if len(body) > MAX_BODY:
             raise TransportError("the answer is too large", False)
         response = _response(answer, body)
@@ -159,18 +153,6 @@ def _allow(connection: http.client.HTTPConnection, deadline: float) -> None:
     """Give a connection a new deadline."""
     sock: Any = connection.sock  # A TimedSocket, which http.client does not know of.
     sock.deadline = deadline
-
-
-class _Dropped(Exception):
-    """The connection ended before its answer."""
-
-
-class _Refused(Exception):
-    """A stream was refused."""
-
-    def __init__(self, response: Response) -> None:
-        super().__init__(response.status)
-        self.response = response
 
 
 def _response(answer: http.client.HTTPResponse, body: bytes) -> Response:

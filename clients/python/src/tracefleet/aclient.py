@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeVar
 from . import _flow
 from ._address import from_environment, parse
 from ._async import AsyncTransport
+from ._events import EventLog, Refused
 from ._flow import Pause, Request, Response, Settings
-from ._sync import _Refused
 from .client import JobLike
 from .errors import ConfigError, TracefleetError, TraceTimeout, TransportError
 from .models import Code, Event, Handle, JobOptions, Limits, MapItem, Result, Trace, TraceOptions
@@ -128,34 +128,20 @@ class AsyncTraceClient:
 
     async def events(self, id: str) -> AsyncIterator[Event]:
         """Yield what happens to a job until it has ended. A connection that breaks is taken up again."""
-        last, failures = "", 0
+        log = EventLog(self._settings, id)
         while True:
-            lines: list[str] = []
-            headers = {"Last-Event-ID": last} if last else {}
+            broken: TransportError | None = None
             try:
-                async for line in self._transport.stream(Request("GET", _flow.path_of(id, "/events"), headers=headers, timeout=60.0)):
-                    failures = 0  # Also a comment, which only shows that the server is there.
-                    if line:
-                        lines.append(line)
-                        continue
-                    if found := _flow.parse_event(lines):
-                        last, name, data = found
-                        yield Event(name, data["id"], data["state"], data.get("status"), last)
-                        if name == "finished":
-                            return
-                    lines = []
-                if last.startswith("finished"):
-                    return
-                failures += 1
-                if failures > self._settings.max_retries:
-                    raise TransportError("the stream ends before the job does")
-            except _Refused as err:
+                async for line in self._transport.stream(log.request()):
+                    if event := log.take(line):
+                        yield event
+                    if log.over:
+                        return
+            except Refused as err:
                 raise _flow.refusal(err.response) from None
-            except TransportError:
-                failures += 1
-                if failures > self._settings.max_retries:
-                    raise
-            await asyncio.sleep(_flow.backoff(min(failures, 5)))
+            except TransportError as err:
+                broken = err
+            await asyncio.sleep(log.broken(broken))
 
     async def execra(self, id: str) -> dict[str, Any]:
         """Return the result of a job in the form of Execra's tracer."""

@@ -64,7 +64,9 @@ class JobOptions(TypedDict, total=False):
     labels: Mapping[str, str]
     queue: str
     tenant: str
+    entrypoint: str
     retention_s: int
+    traceparent: str
 
 
 Code = Union[str, Mapping[str, str]]
