@@ -9,10 +9,9 @@ cd "$(dirname "$0")/../.."
 . deploy/setup/lib.sh
 say() { printf 'up: %s\n' "$*"; }
 
-# compose runs Compose v2 where the client has it, else v1.29.
-compose() {
-  if docker compose version >/dev/null 2>&1; then docker compose "$@"; else docker-compose "$@"; fi
-}
+# Compose v2 where the client has it, else v1.29.
+compose=(docker-compose)
+if docker compose version >/dev/null 2>&1; then compose=(docker compose); fi
 
 have_image() { docker image inspect "$1" >/dev/null 2>&1; }
 
@@ -84,8 +83,8 @@ fi
 chmod 755 "$(dirname "$tokens")"
 chmod 644 "$tokens"
 
-compose up --detach --remove-orphans "$@"
-compose ps
+"${compose[@]}" up --detach --remove-orphans "$@"
+"${compose[@]}" ps
 say "trace a program: http://127.0.0.1:${TRACEFLEET_PORT:-8080} (sign in with TRACEFLEET_TOKEN of .env)"
 say "dashboard: http://127.0.0.1:${TRACEFLEET_ASYNQMON_PORT:-8081}"
-say "or from here: docker-compose run --rm -T enqueuer trace - < examples/off_by_one/main.py"
+say "or from here: ${compose[*]} run --rm -T enqueuer trace - < examples/off_by_one/main.py"

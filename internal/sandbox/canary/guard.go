@@ -1,6 +1,7 @@
 package canary
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,14 +31,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{{&c.Every, time.Hour}, {&c.RetryEvery, 5 * time.Second}, {&c.LookTimeout, time.Minute}} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
+	c.Every = cmp.Or(c.Every, time.Hour)
+	c.RetryEvery = cmp.Or(c.RetryEvery, 5*time.Second)
+	c.LookTimeout = cmp.Or(c.LookTimeout, time.Minute)
 	if c.AwaitChange == nil {
 		c.AwaitChange = func(ctx context.Context) error {
 			<-ctx.Done()
