@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -71,9 +72,9 @@ func renderDocs(version string) ([]byte, error) {
 		view.Operations = append(view.Operations, docsFor(o, operationIn(doc, o)))
 	}
 	schemas := doc.Components.Schemas.Map()
-	for _, name := range sortedNames(schemas) {
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		s := docsSchema{Name: name}
-		for _, field := range sortedNames(schemas[name].Properties) {
+		for _, field := range slices.Sorted(maps.Keys(schemas[name].Properties)) {
 			s.Fields = append(s.Fields, fieldOf(field, schemas[name].Properties[field]))
 		}
 		view.Schemas = append(view.Schemas, s)
@@ -104,7 +105,7 @@ func docsFor(o operation, op *huma.Operation) docsOperation {
 	if op.RequestBody != nil {
 		d.Body = &docsAnswer{Media: o.bodyType, Schema: schemaName(op.RequestBody.Content[o.bodyType].Schema)}
 	}
-	for _, status := range sortedNames(op.Responses) {
+	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
 		a := docsAnswer{Status: status, Doc: op.Responses[status].Description}
 		for media, content := range op.Responses[status].Content {
 			a.Media, a.Schema = media, schemaName(content.Schema)
@@ -149,15 +150,6 @@ func fieldOf(name string, s *huma.Schema) docsField {
 		}
 	}
 	return f
-}
-
-func sortedNames[T any](m map[string]T) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // serveDocs answers with the page of the API.

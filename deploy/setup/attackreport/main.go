@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -131,14 +132,7 @@ func (r *report) read(path string) error {
 	return lines.Err()
 }
 
-func (r *report) attacks() []string {
-	var names []string
-	for name := range r.notes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (r *report) attacks() []string { return slices.Sorted(maps.Keys(r.notes)) }
 
 func (r *report) failures() (n int) {
 	for _, by := range r.notes {
@@ -211,14 +205,7 @@ func (r *report) table(w io.Writer) error {
 	return err
 }
 
-func (r *report) refusedNames() []string {
-	var names []string
-	for name := range r.refused {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (r *report) refusedNames() []string { return slices.Sorted(maps.Keys(r.refused)) }
 
 // page is docs/security-report.md.
 func (r *report) page() string {
