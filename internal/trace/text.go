@@ -2,12 +2,10 @@ package trace
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -18,17 +16,6 @@ const (
 	textDepth = 3
 	textFloor = -4
 )
-
-// Objects is the shown heap as it stands at one point of a trace, by reference
-// number. It is not safe for use by several goroutines at once.
-type Objects map[int]Value
-
-// Apply brings o up to date with what e says of the heap.
-func (o Objects) Apply(e Event) {
-	for _, entry := range e.Heap {
-		o[entry.Ref] = entry.Value
-	}
-}
 
 // Text writes v as Python would print it, on one line, in at most limit
 // characters; what does not fit is replaced by "…". The text holds no control
@@ -42,48 +29,6 @@ func (o Objects) Text(v Value, limit int) string {
 	runes := []rune(w.out.String())
 	return string(runes[:min(len(runes), max(0, limit-1))]) + "…"
 }
-
-// Reaches tells whether v is or holds, a few levels down, the object with the
-// reference number ref.
-func (o Objects) Reaches(v Value, ref int) bool {
-	return o.reaches(v, ref, 2*textDepth, map[int]bool{})
-}
-
-func (o Objects) reaches(v Value, ref, depth int, seen map[int]bool) bool {
-	if depth == 0 || len(v) == 0 || v[0] != '[' {
-		return false
-	}
-	items, ok := list(v)
-	if !ok {
-		return false
-	}
-	if n, isRef := refOf(items); isRef {
-		if n == ref {
-			return true
-		}
-		if seen[n] {
-			return false
-		}
-		seen[n] = true
-		return o.reaches(o[n], ref, depth-1, seen)
-	}
-	for _, item := range items {
-		if o.reaches(item, ref, depth-1, seen) {
-			return true
-		}
-	}
-	return false
-}
-
-// IsReference tells whether v is the object with the reference number ref.
-func IsReference(v Value, ref int) bool {
-	items, _ := list(v)
-	n, isRef := refOf(items)
-	return isRef && n == ref
-}
-
-// Deleted tells whether v says that the variable was deleted.
-func Deleted(v Value) bool { return string(v) == `["DEL"]` }
 
 // textWriter builds one text within a budget of characters. Once the budget is
 // spent every further write is dropped, so a huge value costs no more than a small one.
@@ -306,154 +251,5 @@ func (w *textWriter) bytes(rest []Value) {
 	w.write(PythonBytes(data))
 	if n, err := strconv.Atoi(word(rest, 1)); err == nil && n > len(data) {
 		w.write(fmt.Sprintf("… (%d bytes)", n))
-	}
-}
-
-// PythonString writes s as a Python string literal, the way repr does.
-func PythonString(s string) string {
-	quote := '\''
-	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {
-		quote = '"'
-	}
-	var out strings.Builder
-	out.WriteRune(quote)
-	for _, r := range s {
-		switch {
-		case r == quote || r == '\\':
-			out.WriteRune('\\')
-			out.WriteRune(r)
-		case r == '\n':
-			out.WriteString(`\n`)
-		case r == '\r':
-			out.WriteString(`\r`)
-		case r == '\t':
-			out.WriteString(`\t`)
-		default:
-			out.WriteString(printable(r))
-		}
-	}
-	out.WriteRune(quote)
-	return out.String()
-}
-
-// PythonBytes writes b as a Python bytes literal, the way repr does.
-func PythonBytes(b []byte) string {
-	quote := byte('\'')
-	if strings.IndexByte(string(b), '\'') >= 0 && strings.IndexByte(string(b), '"') < 0 {
-		quote = '"'
-	}
-	out := []byte{'b', quote}
-	for _, c := range b {
-		switch {
-		case c == quote || c == '\\':
-			out = append(out, '\\', c)
-		case c == '\n':
-			out = append(out, `\n`...)
-		case c == '\r':
-			out = append(out, `\r`...)
-		case c == '\t':
-			out = append(out, `\t`...)
-		case c < ' ' || c > '~':
-			out = fmt.Appendf(out, `\x%02x`, c)
-		default:
-			out = append(out, c)
-		}
-	}
-	return string(append(out, quote))
-}
-
-// clean replaces what cannot be printed by its Python escape.
-func clean(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return s
-	}
-	var out strings.Builder
-	for _, r := range s {
-		out.WriteString(printable(r))
-	}
-	return out.String()
-}
-
-func printable(r rune) string {
-	switch {
-	case unicode.IsPrint(r):
-		return string(r)
-	case r < 0x100:
-		return fmt.Sprintf(`\x%02x`, r)
-	case r < 0x10000:
-		return fmt.Sprintf(`\u%04x`, r)
-	}
-	return fmt.Sprintf(`\U%08x`, r)
-}
-
-// list splits a JSON array into its items.
-func list(v Value) ([]Value, bool) {
-	if len(v) == 0 {
-		return nil, false
-	}
-	var items []Value
-	err := json.Unmarshal(v, &items)
-	return items, err == nil && items != nil
-}
-
-// str decodes a JSON string; anything else gives "".
-func str(v Value) string {
-	var s string
-	if json.Unmarshal(v, &s) != nil {
-		return ""
-	}
-	return s
-}
-
-// word gives the i-th item as plain text: a string decoded, anything else as
-// its JSON; "" when there is none.
-func word(items []Value, i int) string {
-	if i >= len(items) {
-		return ""
-	}
-	if len(items[i]) > 0 && items[i][0] == '"' {
-		return str(items[i])
-	}
-	return string(items[i])
-}
-
-// refOf tells whether items are a reference, and to which object.
-func refOf(items []Value) (int, bool) {
-	if len(items) != 2 || str(items[0]) != "REF" {
-		return 0, false
-	}
-	n, err := strconv.Atoi(string(items[1]))
-	return n, err == nil
-}
-
-// Attributes lists what the class that v refers to is shown to have, as far as it is; nil when v is no class.
-func (o Objects) Attributes(v Value) Vars {
-	items, _ := list(v)
-	ref, isRef := refOf(items)
-	entry, _ := list(o[ref])
-	const head = 3 // the tag, the name, the bases
-	if !isRef || len(entry) < head || str(entry[0]) != "CLASS" {
-		return nil
-	}
-	attributes := Vars{}
-	for _, item := range entry[head:] {
-		if pair, ok := list(item); ok && len(pair) == 2 && str(pair[0]) != "ELIDED" {
-			attributes = append(attributes, Var{Name: str(pair[0]), Value: pair[1]})
-		}
-	}
-	return attributes
-}
-
-// gapsOf returns a function that is to be called for each event of t in turn, and
-// tells whether events are missing between it and the one before.
-func gapsOf(t *Trace) func(Event) bool {
-	gaps := t.Gaps
-	return func(e Event) bool {
-		found := false
-		for len(gaps) > 0 && gaps[0].AfterSeq < e.Seq {
-			found = found || gaps[0].Skipped != 0
-			gaps = gaps[1:]
-		}
-		return found
 	}
 }

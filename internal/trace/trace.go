@@ -130,6 +130,20 @@ const (
 	GapCorrupt = "corrupt"
 )
 
+// gapsOf returns a function that is to be called for each event of t in turn, and
+// tells whether events are missing between it and the one before.
+func gapsOf(t *Trace) func(Event) bool {
+	gaps := t.Gaps
+	return func(e Event) bool {
+		found := false
+		for len(gaps) > 0 && gaps[0].AfterSeq < e.Seq {
+			found = found || gaps[0].Skipped != 0
+			gaps = gaps[1:]
+		}
+		return found
+	}
+}
+
 // Truncation says what was left out.
 type Truncation struct {
 	Events bool `json:"events"`
