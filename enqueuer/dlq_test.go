@@ -15,23 +15,6 @@ import (
 	"github.com/execra/tracefleet/internal/ledger"
 )
 
-func TestFleetHelp(t *testing.T) {
-	t.Parallel()
-	for _, of := range []string{
-		"batch", "batch submit", "batch status", "batch results", "batch reprocess",
-		"dlq", "dlq list", "dlq show", "dlq requeue", "dlq purge", "monitor",
-	} {
-		t.Run("help of "+of, func(t *testing.T) {
-			t.Parallel()
-			got := command(t.Context(), nil, "", append(strings.Fields(of), "--help")...)
-			if got.code != cli.CodeDone || got.stderr != "" {
-				t.Errorf("got code %d, stderr %q, want 0 and nothing", got.code, got.stderr)
-			}
-			golden(t, "help_"+strings.ReplaceAll(of, " ", "_")+".txt", got.stdout)
-		})
-	}
-}
-
 // bury makes a dead letter of a new job.
 func (b *bench) bury(t *testing.T, id, tenant, class string) {
 	t.Helper()

@@ -5,12 +5,40 @@ import (
 	"reflect"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/job"
 )
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, of := range append(commands(reflect.TypeFor[grammar](), ""), "") {
+		t.Run("of"+of, func(t *testing.T) {
+			t.Parallel()
+			got := command(t.Context(), nil, "", append(strings.Fields(of), "--help")...)
+			if got.code != cli.CodeDone || got.stderr != "" {
+				t.Errorf("got code %d, stderr %q, want 0 and nothing", got.code, got.stderr)
+			}
+			golden(t, "help"+strings.ReplaceAll(of, " ", "_")+".txt", got.stdout)
+		})
+	}
+}
+
+// commands are all commands of a grammar, each with those it is below and a blank before each word.
+func commands(grammar reflect.Type, above string) (all []string) {
+	for i := range grammar.NumField() {
+		f := grammar.Field(i)
+		if _, ok := f.Tag.Lookup("cmd"); ok {
+			name := above + " " + strings.ToLower(f.Name)
+			all = append(append(all, name), commands(f.Type, name)...)
+		}
+	}
+	return all
+}
 
 // The help names the least, the largest and the usual value of each limit.
 func TestHelpNamesTheLimits(t *testing.T) {

@@ -59,20 +59,6 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	for _, of := range []string{"", "trace", "submit", "get", "cancel", "doctor"} {
-		t.Run("help of "+of, func(t *testing.T) {
-			t.Parallel()
-			got := command(t.Context(), nil, "", append(strings.Fields(of), "--help")...)
-			if got.code != cli.CodeDone || got.stderr != "" {
-				t.Errorf("got code %d, stderr %q, want 0 and nothing", got.code, got.stderr)
-			}
-			golden(t, "help"+of+".txt", got.stdout)
-		})
-	}
-}
-
 func TestWrongUse(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(tree(t, map[string]string{"main.py": "print(1)\n"}), "main.py")

@@ -92,17 +92,6 @@ func fetch(t *testing.T, method, url, token, body string) (int, string) {
 	return got.StatusCode, string(data)
 }
 
-func TestServeHelp(t *testing.T) {
-	t.Parallel()
-	for _, of := range []string{"serve", "token"} {
-		got := command(t.Context(), nil, "", of, "--help")
-		if got.code != cli.CodeDone || got.stderr != "" {
-			t.Errorf("%s: got code %d, stderr %q", of, got.code, got.stderr)
-		}
-		golden(t, "help"+of+".txt", got.stdout)
-	}
-}
-
 func TestServeOpen(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
