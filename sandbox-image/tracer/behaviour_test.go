@@ -169,6 +169,16 @@ func TestBehaviour(t *testing.T) {
 				t.Errorf("got complete %v, detached %v, want complete only", rec.Complete, rec.Detached)
 			}
 		}},
+		"child forks": {with("import os\nif os.fork() == 0:\n    os.fork()\n    raise SystemExit(0)\nos.wait()\nparent = 1\n", func(p *program) {}), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if !rec.Complete || rec.Detached {
+				t.Errorf("got complete %v, detached %v, want complete only", rec.Complete, rec.Detached)
+			}
+		}},
+		"child detaches": {with("import os, sys\nif os.fork() == 0:\n    sys.monitoring.free_tool_id(4)\n    os.fork()\n    raise SystemExit(0)\nos.wait()\nparent = 1\n", func(p *program) {}), func(t *testing.T, _ outcome, rec trace.Recording) {
+			if !rec.Complete || rec.Detached {
+				t.Errorf("got complete %v, detached %v, want complete only", rec.Complete, rec.Detached)
+			}
+		}},
 		"child fails": {with("import os\nif os.fork() == 0:\n    1/0\nos.wait()\n", func(p *program) {}), func(t *testing.T, _ outcome, rec trace.Recording) {
 			if rec.Exception != nil || rec.ExitKind != "exit" {
 				t.Errorf("got %+v and %q, want no exception of the child's", rec.Exception, rec.ExitKind)

@@ -10,7 +10,7 @@ import sys
 from . import _recorder
 from .attachment import Attachment
 from .failure import message
-from .memory import DETACHED, FLAGS, STDERR, STDOUT
+from .memory import STDERR, STDOUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,13 +57,12 @@ class Recorder:
         self._attachment.start(self._native.mask)
         self._native.listen()
 
-    def stop(self) -> None:
-        """Detach; that the program had done so before is noted."""
+    def stop(self) -> bool:
+        """Detach, and say whether the program had left everything in place."""
         self._native.detach()
-        if not self._attachment.stop(self._native.mask):
-            self._counters[FLAGS] |= DETACHED
         for file in self._files:
             vars(file).pop("write", None)
+        return self._attachment.stop(self._native.mask)
 
     def _count_output(self) -> None:
         """Count the bytes that leave through ``sys.stdout`` and ``sys.stderr``, so that events can tell where output belongs.

@@ -45,6 +45,7 @@ class Session:
         self._end = memory.writer(END)
         self._kind = "exit"
         self._raised = False
+        self._left = False
         self._recorder: Recorder | None = None
         self._define(f'["producer",{quote(control.TRACER)},{quote(control.version())}]')
         self._is_user = user_code(order.include)
@@ -86,8 +87,8 @@ class Session:
             error = vars(sys).get("last_exc")
             if error is not None and raw.inherits(type(error), BaseException):
                 self.fail(error)
-        if recorder is not None:
-            recorder.stop()
+        if recorder is not None and not recorder.stop():
+            self._counters[FLAGS] |= DETACHED
         self._end(f'["end",{quote(self._kind)}]')
         written = self._streams.write_out()
         if recorder is None or not recorder.began or self._raised or self._counters[FLAGS] & DETACHED:
@@ -95,7 +96,10 @@ class Session:
         return written and departure.unnoticed(self._silent)
 
     def leave(self) -> None:
-        """In a forked child: leave the memory to the parent."""
+        """In a forked child: leave the memory to the parent. A child of that child has none of it any more."""
+        if self._left:
+            return
+        self._left = True
         self._counters[FLAGS] |= FORKED
         atexit.unregister(_recorder.depart)
         if self._recorder is not None:

@@ -213,6 +213,18 @@ if os.fork() == 0: sys.exit(3)
 os.wait()
 Fails()
 fail()`,
+		"tool_in_a_forked_child": `
+import os, sys
+if os.fork() == 0:
+    m = sys.monitoring
+    m.free_tool_id(4); m.use_tool_id(4, "theirs")
+    m.register_callback(4, m.events.PY_START, lambda code, at: os.write(1, (code.co_name + "\n").encode()))
+    m.set_events(4, m.events.PY_START)
+    if os.fork(): os.wait()
+    def called(): pass
+    called()
+    os._exit(0)
+os.wait()`,
 		"audit_hook_refuses": `
 import sys
 def refuse(event, args):
