@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -109,12 +110,16 @@ func TestAttacksOnTheProxy(t *testing.T) {
 	const fleet = "proxy-attacks"
 	socket := start(t, fleet)
 	version, honest := honestCreate(t, socket, fleet)
-	stranger := strangersContainer(t)
+	stranger, own := containerOn(t, `{"Image":"`+docker.DefaultImage+`"}`), containerOn(t, honest(nil))
+	memory := func(id, until string) string {
+		return "/v" + version + "/events?" + url.Values{"since": {"0"}, "until": {until}, "filters": {`{"container":{"` + id + `":true},"event":{"oom":true}}`}}.Encode()
+	}
 	v := "/v" + version
 	const name = "?name=tracefleet-0123456789abcdef01234567"
 
 	raw := map[string]string{}
 	for _, path := range []string{
+		memory(stranger, "1"), memory(stranger[:12], "1"), memory("", "1"), memory(own, ""), memory(own, "-1"), memory(own, "1") + "&since=1", memory(own+`":true,"`+stranger, "1"),
 		"/", "/version", v + "/version", "/info", "/v1.24/info", v + "/system/df", v + "/secrets", v + "/images/json", v + "/volumes", v + "/networks", v + "/events",
 		v + "/events?filters=%7B%7D", v + "/containers/json", v + "/containers/json?all=1", v + "/containers/json?all=1&filters=%7B%22label%22%3A%7B%22dev.tracefleet.fleet%3Dother%22%3Atrue%7D%7D",
 		v + "/containers/" + stranger + "/json", v + "/containers/" + stranger + "/logs?stdout=1", v + "/containers/" + stranger + "/archive?path=/", v + "/containers/" + stranger + "/export",
@@ -172,6 +177,9 @@ func TestAttacksOnTheProxy(t *testing.T) {
 	// The honest one it is, that all of these were made of.
 	if status := ask(t, socket, request("POST", v+"/containers/create"+name, good)); status != 201 {
 		t.Errorf("got status %d for an honest request, want 201", status)
+	}
+	if status := ask(t, socket, request("GET", memory(own, "1.5"), "")); status != 200 {
+		t.Errorf("got status %d for the events of a sandbox, want 200", status)
 	}
 	if status := ask(t, socket, request("DELETE", v+"/containers/tracefleet-0123456789abcdef01234567?force=1&v=1", "")); status != 204 {
 		t.Errorf("got status %d for its removal, want 204", status)
@@ -244,13 +252,13 @@ func honestCreate(t *testing.T, socket, fleet string) (version string, make func
 	}
 }
 
-// strangersContainer makes a container that is not of any fleet, by the engine's own socket, and returns its id.
-func strangersContainer(t *testing.T) string {
+// containerOn makes a container by the engine's own socket, and returns its id.
+func containerOn(t *testing.T, config string) string {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", "/var/run/docker.sock")
 	}}}
-	resp, err := client.Post("http://engine/containers/create", "application/json", strings.NewReader(`{"Image":"`+docker.DefaultImage+`"}`))
+	resp, err := client.Post("http://engine/containers/create", "application/json", strings.NewReader(config))
 	if err != nil {
 		t.Fatal(err)
 	}

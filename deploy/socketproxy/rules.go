@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -37,10 +39,30 @@ func plain(_ *proxy, r *http.Request, match []string, body []byte) (call, error)
 	return call{path: match[0]}, errors.Join(only(r, nil), bare(body))
 }
 
-// events is for the engine's own events: those of containers are not.
-func events(_ *proxy, r *http.Request, match []string, body []byte) (call, error) {
+// events is for the engine's own events, and for what it has told of kills for memory in one container of the fleet.
+func events(p *proxy, r *http.Request, match []string, body []byte) (call, error) {
+	if r.URL.Query().Has("until") {
+		return memoryEvents(p, r, match, body)
+	}
 	want := url.Values{"filters": {`{"type":{"daemon":true}}`}}
 	return call{path: match[0], query: want}, errors.Join(only(r, want), bare(body))
+}
+
+// memoryFilter is how a worker asks for them.
+var memoryFilter = regexp.MustCompile(`^\{"container":\{"([0-9a-f]{64})":true\},"event":\{"oom":true\}\}$`)
+
+func memoryEvents(p *proxy, r *http.Request, match []string, body []byte) (call, error) {
+	filter, until := r.URL.Query().Get("filters"), r.URL.Query().Get("until")
+	want := url.Values{"since": {"0"}, "until": {until}, "filters": {filter}}
+	if err := errors.Join(only(r, want), bare(body)); err != nil {
+		return call{}, err
+	}
+	asked := memoryFilter.FindStringSubmatch(filter)
+	if asked == nil || until == "" || strings.Trim(until, "0123456789.") != "" {
+		return call{}, forbid("the events are not those that a worker asks for")
+	}
+	_, err := p.resolve(r.Context(), asked[1])
+	return call{path: match[0], query: want}, err
 }
 
 // image is for the one image that sandboxes have.

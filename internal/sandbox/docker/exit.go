@@ -8,6 +8,8 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
 
 	"github.com/execra/tracefleet/internal/detach"
 )
@@ -20,13 +22,19 @@ const (
 	// the whole sandbox was: then the answer would put the blame on somebody outside.
 	blindTime = 300 * time.Millisecond
 	deadTime  = 3 * time.Second
+	// toldTime is how long the engine may take to say what it knows, where it is not needed.
+	toldTime = time.Second
 	// killedExit is the exit code of a container whose PID 1 died by SIGKILL.
 	killedExit = 137
 )
 
 // inspect asks the engine about the container.
-func (b *box) inspect(ctx context.Context) (got container.InspectResponse, err error) {
-	err = b.e.call(ctx, opInspect, b.e.cfg.CallTimeout, func(ctx context.Context) (err error) {
+func (b *box) inspect(ctx context.Context) (container.InspectResponse, error) {
+	return b.inspectWithin(ctx, b.e.cfg.CallTimeout)
+}
+
+func (b *box) inspectWithin(ctx context.Context, bound time.Duration) (got container.InspectResponse, err error) {
+	err = b.e.call(ctx, opInspect, bound, func(ctx context.Context) (err error) {
 		got, err = b.e.cli.ContainerInspect(ctx, b.name)
 		return err
 	})
@@ -34,6 +42,15 @@ func (b *box) inspect(ctx context.Context) (got container.InspectResponse, err e
 		err = b.e.failed(opInspect, errors.New("the answer has no state"))
 	}
 	return got, err
+}
+
+// errPaused means that somebody has kept a sandbox from running.
+var errPaused = errors.New("the sandbox is paused")
+
+// paused tells whether somebody has paused the container, as far as the engine says so soon.
+func (b *box) paused(ctx context.Context) bool {
+	got, err := b.inspectWithin(ctx, toldTime)
+	return err == nil && got.State.Paused
 }
 
 // kill sends SIGKILL to the container and returns when the engine has
@@ -119,10 +136,30 @@ func (b *box) killedForMemory(ctx context.Context, patience time.Duration, unexp
 		if err != nil {
 			return false, fmt.Errorf("lost the engine: %w", err)
 		}
-		if got.State.OOMKilled || time.Now().After(end) || !unexplained(got.State) {
+		if got.State.OOMKilled || !unexplained(got.State) {
 			return got.State.OOMKilled, nil
+		}
+		if told := b.toldOfMemory(ctx); told || time.Now().After(end) {
+			return told, nil
 		}
 		wait.Reset(pause)
 		<-wait.C
+	}
+}
+
+// toldOfMemory tells whether the engine has told of a kill for memory in the container. Engines before 23.0 tell of
+// one that they hear of after the container's end, and do not note it.
+func (b *box) toldOfMemory(ctx context.Context) bool {
+	ctx, cancel := detach.Context(ctx, toldTime)
+	defer cancel()
+	said, failed := b.e.cli.Events(ctx, events.ListOptions{
+		Since: "0", Until: time.Now().UTC().Format(time.RFC3339Nano),
+		Filters: filters.NewArgs(filters.Arg("container", b.id), filters.Arg("event", string(events.ActionOOM))),
+	})
+	select {
+	case <-said:
+		return true
+	case <-failed:
+		return false // that was all, or there is nothing to be had
 	}
 }

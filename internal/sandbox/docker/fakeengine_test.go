@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +56,10 @@ type fakeContainer struct {
 	exited chan struct{} // closed when pid1 has returned
 	code   int
 	oom    bool
+	// lateOOM is heard of after the end: it is told, and not noted.
+	lateOOM bool
+	// paused ends with the kill.
+	paused atomic.Bool
 
 	write sync.Mutex
 	once  sync.Once
@@ -185,6 +190,10 @@ func (f *fakeEngine) handler() http.Handler {
 	// Nothing happens until the engine goes, unless a test says otherwise.
 	handle("GET /v1.41/events", opWatch, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(200)
+		if r.URL.Query().Has("until") {
+			f.repeat(w, r)
+			return
+		}
 		w.(http.Flusher).Flush()
 		select {
 		case <-f.hung:
@@ -289,7 +298,7 @@ func (f *fakeEngine) start(w http.ResponseWriter, _ *http.Request, c *fakeContai
 }
 
 func (f *fakeEngine) inspect(w http.ResponseWriter, _ *http.Request, c *fakeContainer) {
-	state := &container.State{Running: true}
+	state := &container.State{Running: true, Paused: c.paused.Load()}
 	select {
 	case <-c.exited:
 		state = &container.State{ExitCode: c.code, OOMKilled: c.oom}
@@ -303,6 +312,17 @@ func (f *fakeEngine) inspect(w http.ResponseWriter, _ *http.Request, c *fakeCont
 	})
 }
 
+// repeat answers with the events of the past that were asked for.
+func (f *fakeEngine) repeat(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, c := range f.containers {
+		if c.lateOOM && r.URL.Query().Get("filters") == `{"container":{"`+name+`":true},"event":{"oom":true}}` {
+			_, _ = io.WriteString(w, `{"Type":"container","Action":"oom"}`+"\n") // a client that is gone does not matter
+		}
+	}
+}
+
 func (f *fakeEngine) list(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -314,7 +334,10 @@ func (f *fakeEngine) list(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (c *fakeContainer) kill() {
-	c.once.Do(func() { close(c.killed) })
+	c.once.Do(func() {
+		c.paused.Store(false)
+		close(c.killed)
+	})
 }
 
 // cut ends the attached stream.

@@ -89,8 +89,8 @@ type run struct {
 	mu   sync.Mutex
 	why  ending // the first reason to end the run from outside
 	kill sync.WaitGroup
-	// unkilled is why the container could not be killed; it is set before kill is done.
-	unkilled error
+	// fault is why a deadline that was passed says nothing of the program; it is set before kill is done.
+	fault error
 }
 
 func (r *run) do(ctx context.Context, frame []byte, wall time.Duration) (sandbox.Outcome, error) {
@@ -155,9 +155,9 @@ func (r *run) judge(ctx context.Context, p parting, out sandbox.Outcome) (sandbo
 		return out, fmt.Errorf("hand over the job: %w", p.unsent)
 	case p.why == endSlow:
 		return out, fmt.Errorf("what the program left did not arrive within %s", settleTime)
-	case p.why == endDeadline && r.unkilled != nil:
+	case p.why == endDeadline && r.fault != nil:
 		// An engine that does not answer has not passed on the report either.
-		return out, fmt.Errorf("lost the engine: %w", r.unkilled)
+		return out, r.fault
 	}
 	return r.judgeDead(ctx, p, out)
 }
@@ -234,8 +234,11 @@ func (r *run) interrupt(ctx context.Context, why ending) {
 		if patience > 0 && r.hasEnded(patience) {
 			return
 		}
+		if why == endDeadline && r.b.paused(ctx) { // once it is killed nobody can tell any more
+			r.fault = errPaused
+		}
 		if err := r.b.kill(ctx); err != nil {
-			r.unkilled = err
+			r.fault = fmt.Errorf("lost the engine: %w", err)
 			// Close removes it by force and tells when that fails too.
 			r.b.e.log.Warn("sandbox not killed", zap.String("container_id", r.b.id), zap.Error(err))
 		}

@@ -179,6 +179,20 @@ func TestWorkerDeadline(t *testing.T) {
 	}
 }
 
+// TestPausedSandboxIsNoTimeLimit has somebody pause a sandbox: its program has had no time, so it has not used it up.
+func TestPausedSandboxIsNoTimeLimit(t *testing.T) {
+	t.Parallel()
+	j := program("")
+	j.Limits.WallMS = 100
+	out, err := runFake(t, context.Background(), j, func(c *fakeContainer, _ wire.JobInfo) int {
+		c.paused.Store(true)
+		return c.untilKilled()
+	})
+	if !errors.Is(err, errPaused) {
+		t.Errorf("got %+v, error %v; want %v", out, err, errPaused)
+	}
+}
+
 // TestReportOfDeadProgramMayTakeItsTime checks that the deadline does not cut
 // off the trace of a program that is dead.
 func TestReportOfDeadProgramMayTakeItsTime(t *testing.T) {
@@ -314,12 +328,20 @@ func TestEngineThatCameBack(t *testing.T) {
 
 func TestDeathForMemory(t *testing.T) {
 	t.Parallel()
-	out, err := runFake(t, context.Background(), program(""), func(c *fakeContainer, _ wire.JobInfo) int {
-		c.oom = true
-		return killedExit
-	})
-	if err != nil || !out.EngineOOM || out.End != nil {
-		t.Errorf("got %+v, error %v; want a death for memory", out, err)
+	for name, die := range map[string]func(*fakeContainer){
+		"noted":                    func(c *fakeContainer) { c.oom = true },
+		"heard of after its death": func(c *fakeContainer) { c.lateOOM = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := runFake(t, context.Background(), program(""), func(c *fakeContainer, _ wire.JobInfo) int {
+				die(c)
+				return killedExit
+			})
+			if err != nil || !out.EngineOOM || out.End != nil {
+				t.Errorf("got %+v, error %v; want a death for memory", out, err)
+			}
+		})
 	}
 }
 
