@@ -13,6 +13,7 @@
  * Linux before 6.4 and gVisor give a signal of the process to its main thread, also where that waits: signal.pause
  * would return. There the timer is on the clock of the thread that had the last event, and for that alone. */
 #include "flow.h"
+#include "records.h"
 
 #include <internal/pycore_ceval.h>
 #include <internal/pycore_interp.h>
@@ -104,6 +105,7 @@ static void begin(Recorder *r) {
     r->saturating = false;
     r->bursting = true;
     r->ring.allowance = 0;
+    ring_settle(&r->ring);
     monitoring_restart(r);
     threads_walk_all(r);
 }

@@ -83,6 +83,9 @@ static PyObject *on_line(PyObject *self, PyObject *const *arguments, size_t flag
     }
     Recorder *r = place.recorder;
     Facts *facts = codes_get(r, place.code);
+    if (facts != NULL && r->passing && !r->saturating && late_again(r, place.state, place.frame, facts)) {
+        Py_RETURN_NONE;
+    }
     int line = small_number(arguments[1]);
     if (facts == NULL || line < facts->low_line || line > facts->high_line || facts->counters == NULL) {
         return Py_NewRef(r->disable);

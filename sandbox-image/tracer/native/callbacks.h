@@ -3,6 +3,7 @@
 #define TRACEFLEET_CALLBACKS_H
 
 #include "flow.h"
+#include "records.h"
 
 /* So many hits of a place are still counted when exact counting is over. */
 enum { SATURATED = 1000 };
@@ -38,6 +39,9 @@ static inline void set_line(Activation *activation) {
 
 /* Add an event of the running function. */
 static inline void add_event(Recorder *r, Thread *thread, Activation *activation, enum Kind kind, PyObject *value, PyObject *error) {
+    if (!r->recording && ring_add_plain(r, thread, activation, kind)) {
+        return;
+    }
     bool looks = r->recording && r->with_values && kind != CALL && kind != RESUME && kind != THROW;
     const Node *after = looks ? late_after(activation) : NULL;
     Event event = {.kind = kind, .thread = thread, .activation = activation, .value = value, .error = error, .after = after};

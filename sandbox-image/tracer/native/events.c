@@ -142,19 +142,18 @@ static void head_add(Recorder *r, const Event *event) {
     }
 }
 
-/* Whether so many short heads can be written that say nothing but a line: where, NULL for not. */
-static uint8_t *bare_room(const Recorder *r, const Thread *thread, const Activation *activation, uint32_t count) {
+/* Whether so many short heads that say nothing but a line can be written now: where, NULL for not. */
+static ALWAYS_INLINE uint8_t *bare_room(const Recorder *r, const Thread *thread, const Activation *activation, uint32_t count) {
     const Ring *ring = &r->ring;
-    bool room = r->recording ? r->room > count && r->event_at < r->populated : ring->on && ring->until_check > count;
+    bool room = r->recording ? r->room > count && r->event_at < r->populated && r->counters[C_STDOUT] == r->out[0] && r->counters[C_STDERR] == r->out[1]
+                             : ring->plain >= count;
     uint8_t *at = r->recording ? r->event_at : ring->at;
     const uint8_t *end = r->recording ? r->event_end : ring->end;
-    bool same = r->last.frame == activation->number && r->last.depth == (uint32_t)thread->depth && r->last.thread == thread->number &&
-                r->counters[C_STDOUT] == r->out[0] && r->counters[C_STDERR] == r->out[1];
-    return room && same && (size_t)(end - at) >= count * sizeof(ShortHead) ? at : NULL;
+    return room && is_of_last(r, thread, activation) && (size_t)(end - at) >= count * sizeof(ShortHead) ? at : NULL;
 }
 
 /* Commit short heads. */
-static inline void bare_commit(Recorder *r, uint8_t *at, uint32_t count) {
+static ALWAYS_INLINE void bare_commit(Recorder *r, uint8_t *at, uint32_t count) {
     r->event_count += count;
     if (r->recording) {
         r->room -= count;
@@ -162,22 +161,12 @@ static inline void bare_commit(Recorder *r, uint8_t *at, uint32_t count) {
         r->event_at = at;
         __atomic_store_n(r->area[AREA_EVENTS].committed, (uint64_t)(at - r->area[AREA_EVENTS].base), __ATOMIC_RELEASE);
     } else {
-        r->ring.until_check -= count;
-        r->ring.since += count;
+        r->ring.plain -= count;
         ring_commit(&r->ring, at);
     }
 }
 
-static inline uint8_t *bare_write(uint8_t *at, unsigned has, int line) {
-    ShortHead *head = (ShortHead *)at;
-    head->kind = LINE | SHORT;
-    head->has = (uint8_t)has;
-    head->passed = 0;
-    head->line = (uint32_t)line;
-    return at + sizeof(ShortHead);
-}
-
-/* Count lines that were passed and at which nothing changed, and add their events, in the
+/* Count lines that have run and at which nothing changed, and add their events, in the
  * shortest way; false when they must be added as others are. */
 bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, const PassedLine *lines, int count) {
     uint8_t *at = bare_room(r, thread, activation, (uint32_t)count);
@@ -190,28 +179,36 @@ bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, 
         if (lines[i].entry != 0) {
             count_up(r, lines[i].entry);
         }
-        at = bare_write(at, has, lines[i].line);
+        at = short_write(at, LINE, has, lines[i].line);
     }
     activation->line = lines[count - 1].line;
     bare_commit(r, at, (uint32_t)count);
     return true;
 }
 
-/* Add a LINE event in the shortest way, while no values are recorded; false when it must be added as others are. */
-bool events_add_line(Recorder *r, const Thread *thread, Activation *activation, int line) {
-    bool bare = r->recording ? !r->with_values : ring_is_bare(r);
-    uint8_t *at = bare ? bare_room(r, thread, activation, 1) : NULL;
-    if (at == NULL) {
+/* Whether a look at the time is due with the next line, while events go into the head. */
+static inline bool is_time_due(const Recorder *r) {
+    return r->recording && (r->until_time <= 1 || (uint64_t)nanoseconds(CLOCK_MONOTONIC_COARSE) != r->coarse);
+}
+
+/* The same for the lines of a way and the one that has its event now, while no values are recorded. */
+bool events_add_way(Recorder *r, const Thread *thread, Activation *activation, const PassedLine *lines, int count) {
+    if (is_time_due(r) || !events_add_bare(r, thread, activation, lines, count)) {
         return false;
     }
-    if (r->recording) {
-        if (r->until_time <= 1 || (uint64_t)nanoseconds(CLOCK_MONOTONIC_COARSE) != r->coarse) {
-            return false; /* a look at the time is due */
-        }
-        r->until_time--;
+    r->until_time -= r->recording;
+    return true;
+}
+
+/* Add a LINE event in the shortest way, while no values are recorded; false when it must be added as others are. */
+bool events_add_line(Recorder *r, const Thread *thread, Activation *activation, int line) {
+    bool values = r->recording && r->with_values;
+    uint8_t *at = values ? NULL : bare_room(r, thread, activation, 1);
+    if (at == NULL || is_time_due(r)) {
+        return false;
     }
-    at = bare_write(at, r->recording ? HAS_LOOKED : 0, line);
-    bare_commit(r, at, 1);
+    r->until_time -= r->recording;
+    bare_commit(r, short_write(at, LINE, r->recording ? HAS_LOOKED : 0, line), 1);
     return true;
 }
 

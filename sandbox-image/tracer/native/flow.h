@@ -9,7 +9,8 @@ typedef struct Path {
     struct Path *next;
     int from;
     int count; /* of nodes in between; -1: there is no way */
-    int line_count;
+    int line_count, told; /* of their lines; with that of the node that it leads to */
+    bool plain;           /* it leads to an event that comes each time and does no more than tell what has run */
     PassedLine *lines;
     int32_t node[];
 } Path;
@@ -87,6 +88,7 @@ void aims_find(Facts *facts, PyCodeObject *code);
 
 /* passing.c */
 void passing_decide(Recorder *r, Facts *facts);
+int passing_entries(const Facts *facts, int unit);
 
 /* revising.c */
 void revising_take(const Facts *facts, Flow *flow);
@@ -101,6 +103,7 @@ PassedLine ways_line(const Facts *facts, int number);
 void ways_forget(Flow *flow);
 
 /* late.c */
+bool late_again(Recorder *r, const PyThreadState *state, _PyInterpreterFrame *frame, const Facts *facts);
 int late_line(Recorder *r, Thread *thread, Activation *activation, PyCodeObject *code, uint64_t hits);
 void late_reach(Recorder *r, Thread *thread, Activation *activation);
 void late_parent(Recorder *r, Thread *thread, const _PyInterpreterFrame *frame);

@@ -92,11 +92,7 @@ static void tell(Recorder *r, Thread *thread, Activation *activation, const Path
         tell_all(r, thread, activation, way, last);
         return;
     }
-    tell_quickly(r, thread, activation, way->lines, way->line_count);
-    if (last >= 0 && !activation->facts->flow->nodes[last].silent) {
-        const PassedLine line = ways_line(activation->facts, last);
-        tell_quickly(r, thread, activation, &line, 1);
-    }
+    tell_quickly(r, thread, activation, way->lines, last >= 0 ? way->told : way->line_count);
     activation->node = last >= 0 ? last : way->count > 0 ? way->node[way->count - 1] : activation->node;
 }
 
@@ -153,6 +149,30 @@ static Flow *flow_of(Recorder *r, Facts *facts, PyCodeObject *code, uint64_t hit
         facts->flow->stale = true; /* more lines can be passed when no values are recorded */
     }
     return facts->flow;
+}
+
+/* A LINE event has come, while no values are recorded, the way that it came the time before: record it, and what was passed
+ * before it. False when there may be more to do. */
+bool late_again(Recorder *r, const PyThreadState *state, _PyInterpreterFrame *frame, const Facts *facts) {
+    const Flow *flow = facts->flow;
+    const Thread *thread = r->thread;
+    if (flow == NULL || flow->strict || flow->stale || thread == NULL || thread->state != state || thread->id != state->id || thread->depth == 0) {
+        return false;
+    }
+    Activation *top = &thread->stack[thread->depth - 1];
+    int unit = _PyInterpreterFrame_LASTI(frame);
+    if (top->frame != frame || top->facts != facts || (!top->looked && facts->fors > 0) || unit < 0 || unit >= facts->units) {
+        return false;
+    }
+    int number = flow->node_at[unit];
+    const Node *node = number >= 0 ? &flow->nodes[number] : NULL;
+    if (node == NULL || node->way == NULL || node->way_from != top->node || !node->way->plain ||
+        !events_add_way(r, thread, top, node->way->lines, node->way->told)) {
+        return false;
+    }
+    top->node = number;
+    top->looked = true;
+    return true;
 }
 
 /* A LINE event has come: record what was passed before it, and return its node, -1 for none. */

@@ -130,7 +130,7 @@ static int by_worth(const void *a, const void *b) {
 }
 
 /* How many loop bodies begin at a unit. */
-static int entries_at(const Facts *facts, int unit) {
+int passing_entries(const Facts *facts, int unit) {
     int entries = 0;
     for (int i = 0; i < facts->probes; i++) {
         entries += facts->probe[i].unit == unit && !facts->probe[i].arrival;
@@ -144,7 +144,7 @@ static void choose(Recorder *r, Check *k, Candidate *candidates) {
     int count = 0;
     for (int i = 1; i < flow->count; i++) {
         Node *node = &flow->nodes[i];
-        if (!node->loud && !node->passed && entries_at(k->facts, node->unit) <= 1 && node->safe && (node->calm || !flow->strict)) {
+        if (!node->loud && !node->passed && passing_entries(k->facts, node->unit) <= 1 && node->safe && (node->calm || !flow->strict)) {
             candidates[count++] = (Candidate){worth_of(r, k->facts, node), i};
         }
     }

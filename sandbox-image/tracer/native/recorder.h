@@ -239,6 +239,7 @@ typedef struct Ring {
     int64_t reserve;   /* of these, what is kept for exceptions */
     uint32_t until_check;
     uint32_t since;    /* events since the last snapshot */
+    uint32_t plain, granted; /* so many more events are heads only and need no look at the clock; of so many */
     int64_t allowance; /* bytes that snapshots of a burst may take */
 } Ring;
 
@@ -469,6 +470,7 @@ typedef struct PassedLine {
     uint32_t counter, entry; /* entry: of a loop's body that begins there, 0 for none */
 } PassedLine;
 bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, const PassedLine *lines, int count);
+bool events_add_way(Recorder *r, const Thread *thread, Activation *activation, const PassedLine *lines, int count);
 bool events_add_line(Recorder *r, const Thread *thread, Activation *activation, int line);
 
 /* bursts.c */

@@ -68,12 +68,51 @@ unsigned body_write(Recorder *r, Out *out, const Event *event, const Look *look)
 /* ring.c */
 void ring_open(Recorder *r);
 void ring_add(Recorder *r, const Event *event);
-bool ring_is_bare(const Recorder *r);
+void ring_settle(Ring *ring);
 
 /* Commit a record of the ring: the segment's size covers it from now on. */
 static inline void ring_commit(Ring *ring, uint8_t *at) {
     ring->at = at;
     __atomic_store_n(ring->used, (uint64_t)(at - (uint8_t *)ring->used - 8), __ATOMIC_RELEASE);
+}
+
+/* Whether the record before is of the same frame, thread and depth. */
+static ALWAYS_INLINE bool is_of_last(const Recorder *r, const Thread *thread, const Activation *activation) {
+    return r->last.frame == activation->number && r->last.depth == (uint32_t)thread->depth && r->last.thread == thread->number;
+}
+
+/* Write a short head in one go. */
+static ALWAYS_INLINE uint8_t *short_write(uint8_t *at, unsigned kind, unsigned has, int line) {
+    uint64_t head = (kind | SHORT) | has << 8 | (uint64_t)(uint32_t)line << 32;
+    memcpy(at, &head, sizeof head);
+    return at + sizeof head;
+}
+_Static_assert(sizeof(ShortHead) == sizeof(uint64_t) && sizeof(Head) == 3 * sizeof(uint64_t), "heads are whole words");
+
+/* Write an event of which there is nothing but its head into the ring, when there is nothing else to do there; false when there is. */
+static ALWAYS_INLINE bool ring_add_plain(Recorder *r, const Thread *thread, const Activation *activation, enum Kind kind) {
+    Ring *ring = &r->ring;
+    uint8_t *at = ring->at;
+    if (ring->plain == 0 || (kind >= THROW && ring->credit > 0) || (size_t)(ring->end - at) < sizeof(Head)) {
+        return false;
+    }
+    ring->plain--;
+    r->event_count++;
+    if (is_of_last(r, thread, activation)) {
+        ring_commit(ring, short_write(at, kind, 0, activation->line));
+        return true;
+    }
+    uint32_t number = activation->number, depth = (uint32_t)thread->depth;
+    uint64_t head[3] = {
+        (uint64_t)kind | (uint64_t)Py_MIN(thread->number, 65535u) << 16 | (uint64_t)activation->facts->number << 32,
+        number | (uint64_t)(uint32_t)activation->line << 32, depth | (uint64_t)r->last.time << 32,
+    };
+    memcpy(at, head, sizeof head);
+    r->last.frame = number;
+    r->last.depth = depth;
+    r->last.thread = thread->number;
+    ring_commit(ring, at + sizeof head);
+    return true;
 }
 
 #endif

@@ -92,19 +92,23 @@ static inline bool is_due(const Recorder *r, Ring *ring, const Event *event) {
     return ++ring->since >= MOST_WITHOUT || ring->credit > (event->kind >= THROW ? 0 : ring->reserve);
 }
 
-/* Write an event into the ring. */
-void ring_add(Recorder *r, const Event *event) {
+/* Take what was added plainly into account; nothing more is, until that is granted anew. */
+void ring_settle(Ring *ring) {
+    uint32_t added = ring->granted - ring->plain;
+    ring->until_check -= added;
+    ring->since += added;
+    ring->granted = ring->plain = 0;
+}
+
+/* Grant as many events as can be heads only. */
+static void grant(const Recorder *r, Ring *ring) {
+    bool none = (r->bursting && r->with_values) || ring->credit > ring->reserve || ring->since + 1 >= MOST_WITHOUT;
+    ring->granted = ring->plain = none ? 0 : Py_MIN(ring->until_check, MOST_WITHOUT - ring->since) - 1;
+}
+
+/* Write the head of an event alone. */
+static void ring_head(Recorder *r, const Event *event) {
     Ring *ring = &r->ring;
-    if (--ring->until_check == 0) {
-        ring_look(r);
-    }
-    if (!ring->on) {
-        return;
-    }
-    if (is_due(r, ring, event) && !event->late && ring_snapshot(r, event)) {
-        ring->since = 0;
-        return;
-    }
     if ((size_t)(ring->end - ring->at) < sizeof(Head)) {
         segment_start(r, (ring->current + 1) % ring->segments, r->event_count + 1);
     }
@@ -113,8 +117,20 @@ void ring_add(Recorder *r, const Event *event) {
     ring_commit(ring, out.at);
 }
 
-/* Whether a LINE event now is to have nothing but its line. */
-bool ring_is_bare(const Recorder *r) {
-    const Ring *ring = &r->ring;
-    return ring->credit <= ring->reserve && !(r->with_values && (r->bursting || ring->since + 1 >= MOST_WITHOUT));
+/* Write an event into the ring. */
+void ring_add(Recorder *r, const Event *event) {
+    Ring *ring = &r->ring;
+    ring_settle(ring);
+    if (--ring->until_check == 0) {
+        ring_look(r);
+    }
+    if (!ring->on) {
+        return;
+    }
+    if (is_due(r, ring, event) && !event->late && ring_snapshot(r, event)) {
+        ring->since = 0;
+    } else {
+        ring_head(r, event);
+    }
+    grant(r, ring);
 }

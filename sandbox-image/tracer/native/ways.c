@@ -42,7 +42,7 @@ static bool search(const Flow *flow, int from, int to, bool ever, int32_t *back,
     return false;
 }
 
-/* Return what is counted when a node is passed. */
+/* Return what is counted when a node has run. */
 PassedLine ways_line(const Facts *facts, int number) {
     const Node *node = &facts->flow->nodes[number];
     uint32_t counter = facts->counters[node->line - facts->low_line];
@@ -55,17 +55,16 @@ PassedLine ways_line(const Facts *facts, int number) {
     return line;
 }
 
+/* Whether a node has a line that is counted. */
+static bool has_line(const Facts *facts, const Node *node) {
+    return !node->silent && node->line >= facts->low_line && node->line <= facts->high_line && facts->counters[node->line - facts->low_line] != 0;
+}
+
 /* Find the way from one node to another; NULL when there is no memory. */
 static const Path *find_way(const Facts *facts, int from, int to) {
-    static const Path direct = {.count = 0};
     Flow *flow = facts->flow;
-    const Node *start = &flow->nodes[from];
-    for (int i = start->first; i < start->first + start->count; i++) {
-        if (flow->edges[i] == to) {
-            return &direct;
-        }
-    }
-    for (const Path *path = flow->nodes[to].paths; path != NULL; path = path->next) {
+    const Node *end = &flow->nodes[to];
+    for (const Path *path = end->paths; path != NULL; path = path->next) {
         if (path->from == from) {
             return path;
         }
@@ -98,6 +97,11 @@ static const Path *find_way(const Facts *facts, int from, int to) {
                 lines[path->line_count++] = ways_line(facts, path->node[i]);
             }
         }
+        path->told = path->line_count;
+        if (has_line(facts, end)) {
+            lines[path->told++] = ways_line(facts, to);
+        }
+        path->plain = count >= 0 && path->told > path->line_count && !end->passed && !end->starts && passing_entries(facts, end->unit) <= 1;
         flow->nodes[to].paths = path;
     }
     PyMem_RawFree(back);
