@@ -69,7 +69,7 @@ Put TLS in front of it, or give --tls-cert, wherever the address is not loopback
 Examples:
 
     enqueuer serve
-    enqueuer serve --addr 0.0.0.0:8080 --tokens /etc/tracefleet/tokens --metrics 127.0.0.1:9100`
+    enqueuer serve --addr 0.0.0.0:8080 --tokens /etc/tracefleet/tokens --metrics 127.0.0.1:9466`
 }
 
 // Run carries the command out.
