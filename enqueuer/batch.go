@@ -67,7 +67,7 @@ func (c *batchSubmitCmd) Run(s *session) error {
 	case !job.ValidID(c.Batch):
 		return cli.Usagef("--batch: letters, digits and _ . : - only, at most %d, got %q", job.MaxIDBytes, c.Batch)
 	}
-	fleet, err := s.connect(c.admissionFlags)
+	fleet, err := s.connect(wiring{admission: c.admission()})
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ Examples:
 
 // Run carries the command out.
 func (c *batchStatusCmd) Run(s *session) error {
-	fleet, err := s.connect()
+	fleet, err := s.connect(wiring{})
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (c *batchReprocessCmd) Run(s *session) error {
 	if c.Batch != "" && !job.ValidID(c.Batch) {
 		return cli.Usagef("--batch: %q is no valid name", c.Batch)
 	}
-	fleet, err := s.connect(c.admissionFlags)
+	fleet, err := s.connect(wiring{admission: c.admission()})
 	if err != nil {
 		return err
 	}

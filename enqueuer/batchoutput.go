@@ -112,7 +112,7 @@ func statusWords() []string {
 
 // Run carries the command out.
 func (c *batchResultsCmd) Run(s *session) error {
-	fleet, err := s.connect()
+	fleet, err := s.connect(wiring{})
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (c *traceCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := s.connect(c.admissionFlags)
+	fleet, err := s.connect(wiring{admission: c.admission()})
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (c *submitCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := s.connect(c.admissionFlags)
+	fleet, err := s.connect(wiring{admission: c.admission()})
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (*dlqListCmd) Help() string {
 
 // Run carries the command out.
 func (c *dlqListCmd) Run(s *session) error {
-	fleet, err := s.connect()
+	fleet, err := s.connect(wiring{})
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ type dlqShowCmd struct {
 
 // Run carries the command out.
 func (c *dlqShowCmd) Run(s *session) error {
-	fleet, err := s.connect()
+	fleet, err := s.connect(wiring{})
 	if err != nil {
 		return err
 	}

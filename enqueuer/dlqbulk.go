@@ -8,7 +8,6 @@ import (
 
 	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/deadletter"
-	"github.com/execra/tracefleet/internal/queue"
 )
 
 // dlqBulk is what requeue and purge have in common.
@@ -42,7 +41,7 @@ func (c *dlqBulk) run(s *session, done string, do func(*deadletter.Office) func(
 	case c.Rate < 0:
 		return cli.Usagef("--rate: must not be negative")
 	}
-	fleet, err := s.connect()
+	fleet, err := s.connect(wiring{})
 	if err != nil {
 		return err
 	}
@@ -56,12 +55,8 @@ func (c *dlqBulk) run(s *session, done string, do func(*deadletter.Office) func(
 	if c.DryRun {
 		return c.tell(s, report, "would be "+done)
 	}
-	producer, err := queue.NewProducer(fleet.redis, queue.Config{})
-	if err != nil {
-		return err
-	}
 	bar := s.bar(done, int64(len(ids)))
-	o, err := deadletter.Bulk(s.ctx, ids, c.Rate, do(deadletter.New(fleet.ledger, producer)), func(o deadletter.Outcome) {
+	o, err := deadletter.Bulk(s.ctx, ids, c.Rate, do(deadletter.New(fleet.ledger, fleet.producer)), func(o deadletter.Outcome) {
 		n := int64(o.Done + o.Skipped + o.Failed)
 		bar.move(n, n)
 	})

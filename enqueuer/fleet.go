@@ -8,7 +8,9 @@ import (
 	"net"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
 
 	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/intake"
@@ -23,40 +25,45 @@ const reachTimeout = 5 * time.Second
 
 // fleet is the way to the fleet through its Redis.
 type fleet struct {
-	redis redis.UniversalClient
-	desk  *intake.Desk
-	// ledger is asked for inputs; everything else goes through the desk.
-	ledger *ledger.Ledger
+	redis    redis.UniversalClient
+	producer *queue.Producer
+	desk     *intake.Desk
+	ledger   *ledger.Ledger
 	// maxima are the largest limits that every live worker takes.
 	maxima job.Limits
 }
 
-// connect opens the fleet's Redis and makes sure that it answers. bounds are for commands that submit.
-func (s *session) connect(bounds ...admissionFlags) (*fleet, error) {
-	var admission ledger.Admission
-	for _, b := range bounds {
-		admission = b.admission()
-	}
+// wiring is what a command wants of its way to the fleet. The zero value is for those that only ask.
+type wiring struct {
+	// admission bounds what is submitted.
+	admission ledger.Admission
+	// metrics and log are for commands that run for long; nil for none.
+	metrics prometheus.Registerer
+	log     *zap.Logger
+}
+
+// connect opens the fleet's Redis and makes sure that it answers.
+func (s *session) connect(w wiring) (*fleet, error) {
 	client, err := queue.OpenRedis(queue.RedisOptions{URL: s.Redis, PasswordFile: s.RedisPasswordFile})
 	if err != nil {
 		return nil, cli.Usagef("--redis: %w", err)
 	}
 	f := &fleet{redis: client}
-	config := ledger.Config{Admission: admission}
+	config := ledger.Config{Admission: w.admission, Metrics: ledger.NewMetrics(w.metrics), Log: w.log}
 	if s.KeyFile != "" {
 		if config.Keys, err = ledger.ReadKeys(s.KeyFile); err != nil {
 			f.close()
 			return nil, cli.Usagef("--key-file: %w", err)
 		}
 	}
-	if err := f.open(s.ctx, config); err != nil {
+	if err := f.open(s.ctx, config, queue.Config{Metrics: queue.NewMetrics(w.metrics)}); err != nil {
 		f.close()
 		return nil, s.explain(err, "")
 	}
 	return f, nil
 }
 
-func (f *fleet) open(ctx context.Context, config ledger.Config) error {
+func (f *fleet) open(ctx context.Context, config ledger.Config, transport queue.Config) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reachTimeout, fmt.Errorf("no answer within %s", reachTimeout))
 	defer cancel()
 	if err := f.redis.Ping(ctx).Err(); err != nil {
@@ -67,14 +74,13 @@ func (f *fleet) open(ctx context.Context, config ledger.Config) error {
 		return &unreachableError{err: err}
 	}
 	f.maxima = workers.Maxima
-	producer, err := queue.NewProducer(f.redis, queue.Config{})
-	if err != nil {
+	if f.producer, err = queue.NewProducer(f.redis, transport); err != nil {
 		return err
 	}
 	if f.ledger, err = ledger.New(f.redis, config); err != nil {
 		return err
 	}
-	f.desk, err = intake.New(f.ledger, producer, intake.Config{})
+	f.desk, err = intake.New(f.ledger, f.producer, intake.Config{Log: config.Log})
 	return err
 }
 

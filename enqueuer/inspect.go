@@ -37,7 +37,7 @@ func (c *getCmd) Run(s *session) error {
 	if !job.ValidID(c.ID) {
 		return s.explain(intake.ErrNotFound, c.ID)
 	}
-	fleet, err := s.connect()
+	fleet, err := s.connect(wiring{})
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (c *cancelCmd) Run(s *session) error {
 	if !job.ValidID(c.ID) {
 		return s.explain(intake.ErrNotFound, c.ID)
 	}
-	fleet, err := s.connect()
+	fleet, err := s.connect(wiring{})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/execra/tracefleet/internal/cli"
 	"github.com/execra/tracefleet/internal/ledger"
 	"github.com/execra/tracefleet/internal/ops"
-	"github.com/execra/tracefleet/internal/queue"
 	"github.com/execra/tracefleet/internal/roster"
 )
 
@@ -26,21 +25,17 @@ func (*monitorCmd) Help() string {
 
 // Run carries the command out.
 func (c *monitorCmd) Run(s *session) error {
-	fleet, err := s.connect()
-	if err != nil {
-		return err
-	}
-	defer fleet.close()
 	log, err := ops.NewLogger(ops.LogConfig{Format: ops.LogConsole, Level: "info", Output: zapcore.AddSync(s.err)})
 	if err != nil {
 		return err
 	}
-	producer, err := queue.NewProducer(fleet.redis, queue.Config{})
+	fleet, err := s.connect(wiring{log: log})
 	if err != nil {
 		return err
 	}
+	defer fleet.close()
 	registry := ops.NewRegistry()
-	counter, err := census.New(fleet.ledger, producer, roster.NewBoard(fleet.redis), census.Config{Metrics: census.NewMetrics(registry), Log: log})
+	counter, err := census.New(fleet.ledger, fleet.producer, roster.NewBoard(fleet.redis), census.Config{Metrics: census.NewMetrics(registry), Log: log})
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,8 @@ func (c *serveCmd) Run(s *session) error {
 	if err != nil {
 		return cli.Usagef("%w", err)
 	}
-	fleet, err := s.connect(c.admissionFlags)
+	metrics := ops.NewRegistry()
+	fleet, err := s.connect(wiring{admission: c.admission(), metrics: metrics, log: log})
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (c *serveCmd) Run(s *session) error {
 		return cli.Usagef("--redis: %w", err)
 	}
 	defer func() { _ = watched.Close() }() // it was only asked
-	p, err := c.parts(s, fleet, watched, tokens, log)
+	p, err := c.parts(s, fleet, watched, tokens, metrics, log)
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (c *serveCmd) Run(s *session) error {
 	}
 	parts := append(p.beside, server.Run)
 	if c.Metrics != "" {
-		operators, err := ops.Listen(s.ctx, c.Metrics, p.metrics, p.checks, log)
+		operators, err := ops.Listen(s.ctx, c.Metrics, metrics, p.checks, log)
 		if err != nil {
 			return errors.Join(cli.Failf(cli.CodeFailed, "--metrics: %w; name a free address", err), server.Close())
 		}
@@ -128,19 +129,14 @@ const monitorPool = 5
 
 // serveParts are what a server is made of.
 type serveParts struct {
-	api     *api.API
-	beside  []func(context.Context) error
-	metrics *prometheus.Registry
-	checks  *ops.Checks
+	api    *api.API
+	beside []func(context.Context) error
+	checks *ops.Checks
 }
 
-func (c *serveCmd) parts(s *session, f *fleet, watched redis.UniversalClient, tokens *access.Tokens, log *zap.Logger) (serveParts, error) {
-	p := serveParts{metrics: ops.NewRegistry(), checks: &ops.Checks{}}
+func (c *serveCmd) parts(s *session, f *fleet, watched redis.UniversalClient, tokens *access.Tokens, metrics prometheus.Registerer, log *zap.Logger) (serveParts, error) {
+	p := serveParts{checks: &ops.Checks{}}
 	if err := p.checks.Add("redis", reachTimeout, func(ctx context.Context) error { return f.redis.Ping(ctx).Err() }); err != nil {
-		return p, err
-	}
-	producer, err := queue.NewProducer(f.redis, queue.Config{})
-	if err != nil {
 		return p, err
 	}
 	asynqmon, err := monitor.New(watched)
@@ -158,10 +154,10 @@ func (c *serveCmd) parts(s *session, f *fleet, watched redis.UniversalClient, to
 		p.beside = append(p.beside, func(ctx context.Context) error { return guard.Follow(ctx, c.Tokens, log) })
 	}
 	cfg := api.Config{
-		Guard: guard, Desk: f.desk, Book: f.ledger, Dead: f.ledger, Office: deadletter.New(f.ledger, producer), Batches: f.ledger, Maxima: workers.Maxima,
+		Guard: guard, Desk: f.desk, Book: f.ledger, Dead: f.ledger, Office: deadletter.New(f.ledger, f.producer), Batches: f.ledger, Maxima: workers.Maxima,
 		Monitor: asynqmon, Pages: pages, Checks: p.checks,
 		MaxWaiters: c.MaxWaiters, RatePerSecond: c.Rate, Burst: c.Burst, Secure: c.TLSCert != "" || strings.HasPrefix(c.PublicURL, "https://"),
-		Version: buildinfo.Get().Version, Registerer: p.metrics, Log: log,
+		Version: buildinfo.Get().Version, Registerer: metrics, Log: log,
 	}
 	sender, err := c.hooks(f, &cfg, log)
 	if err != nil {

@@ -111,6 +111,34 @@ func TestServeOpen(t *testing.T) {
 	}
 }
 
+// What is taken in and refused is counted where it is submitted.
+func TestServeCountsWhatIsSubmitted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	base, said := startServe(t, b, "--metrics", "127.0.0.1:0", "--max-queue-jobs", "1")
+	for _, want := range []int{202, 429} {
+		if status, body := fetch(t, "POST", base+"/api/v1/traces", "", `{"code":"print('hi')"}`); status != want {
+			t.Errorf("got %d %s, want %d", status, body, want)
+		}
+	}
+	operators := regexp.MustCompile(`serving metrics and health.*"address": "([^"]+)"`)
+	var metrics string
+	for deadline := time.Now().Add(patience); metrics == ""; {
+		if found := operators.FindStringSubmatch(said.String()); found != nil {
+			_, metrics = fetch(t, "GET", "http://"+found[1]+"/metrics", "", "")
+		} else if time.Now().After(deadline) {
+			t.Fatalf("serve says only: %s", said)
+		}
+	}
+	for _, want := range []string{
+		"tracefleet_ledger_jobs_created_total 1", `tracefleet_ledger_jobs_refused_total{reason="queue"} 1`, `tracefleet_queue_tasks_enqueued_total{queue="default"} 1`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics have no %s", want)
+		}
+	}
+}
+
 func TestServeWithTokens(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
