@@ -75,10 +75,14 @@ class Streams:
         return True
 
 
-def unnoticed(known: set[type]) -> bool:
-    """Whether nothing of the program would run while the interpreter is taken to pieces."""
+def unnoticed(known: set[type], seen: type) -> bool:
+    """Whether nothing of the program would run while the interpreter is taken to pieces.
+
+    ``seen`` is the kind of an object that the collector shows unless the program has frozen what there is.
+    """
+    kinds: set[type] = set(map(type, _objects()))
     return (
         not _callbacks and not _debug() and not threads()
-        and known.issuperset(map(type, _objects()))
+        and seen in kinds and known.issuperset(kinds)
         and not any("__del__" in _content(kind) for kind in _classes)
     )

@@ -27,6 +27,11 @@ import os
 class A:
     def __del__(self, write=os.write): write(1, b"del")
 os.kept = A()`,
+		"frozen by the program": "import gc, os\nclass A:\n    def __del__(self, write=os.write): write(1, b'del')\na = A(); gc.freeze()",
+		"another interpreter, frozen": `
+import gc, _interpreters
+_interpreters.exec(_interpreters.create(), "class A:\n    def __del__(self):\n        import os; os.write(1, b'del')\na = A()")
+gc.freeze()`,
 		"a class of the interpreter's": "import os\nos._Environ.__del__ = lambda self, write=os.write: write(1, b'del')",
 		"a weak reference":             "import os, weakref\nf = lambda: 0\nr = weakref.ref(f, lambda _, write=os.write: write(1, b'dead'))",
 		"a generator":                  "def g():\n    try:\n        yield\n    finally:\n        print('finally')\nx = g(); next(x)",

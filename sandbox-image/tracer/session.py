@@ -93,7 +93,7 @@ class Session:
         written = self._streams.write_out()
         if recorder is None or not recorder.began or self._raised or self._counters[FLAGS] & DETACHED:
             return False
-        return written and departure.unnoticed(self._silent)
+        return written and departure.unnoticed(self._silent, Session)
 
     def leave(self) -> None:
         """In a forked child: leave the memory to the parent. A child of that child has none of it any more."""
