@@ -70,6 +70,13 @@ func (c *controller) restartRedis() string {
 	down := c.between(time.Second, 6*time.Second)
 	pause(c.ctx, down)
 	c.redis.Restart()
+	// A client that could not connect says so for a moment more, and the next fault may come at once.
+	if back, state := until(c.t, patience, 50*time.Millisecond, func(ctx context.Context) (bool, string) {
+		err := c.rdb.Ping(ctx).Err()
+		return err == nil, fmt.Sprint(err)
+	}); !back {
+		c.t.Errorf("Redis did not come back: %s", state)
+	}
 	return fmt.Sprintf("by %s, for %s", how, down.Round(time.Millisecond))
 }
 
