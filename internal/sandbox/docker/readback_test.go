@@ -16,7 +16,7 @@ import (
 )
 
 // echo is what an engine that took everything as asked would say.
-func echo(t *testing.T, asked spec) container.InspectResponse {
+func echo(t testing.TB, asked spec) container.InspectResponse {
 	t.Helper()
 	got := container.InspectResponse{
 		ContainerJSONBase: &container.ContainerJSONBase{
@@ -53,6 +53,27 @@ func TestReadBackAcceptsWhatWasAsked(t *testing.T) {
 	got.NetworkSettings.Networks = map[string]*network.EndpointSettings{"none": {}}
 	if diffs := readBack(asked, got); len(diffs) > 0 {
 		t.Errorf("got differences %+v, want none", diffs)
+	}
+}
+
+// TestReadBackIsCheap counts allocations, which a busy machine does not blur: each launch reads its settings back.
+func TestReadBackIsCheap(t *testing.T) { // not parallel: all goroutines are counted
+	asked := defaultSpec()
+	got := echo(t, asked)
+	const most = 150 // by way of JSON there are 1,300
+	if n := testing.AllocsPerRun(20, func() { readBack(asked, got) }); n > most {
+		t.Errorf("got %v allocations for an answer that is as asked, want at most %d", n, most)
+	}
+}
+
+func BenchmarkReadBack(b *testing.B) {
+	asked := defaultSpec()
+	got := echo(b, asked)
+	b.ReportAllocs()
+	for b.Loop() {
+		if diffs := readBack(asked, got); len(diffs) > 0 {
+			b.Fatalf("got differences %+v, want none", diffs)
+		}
 	}
 }
 
