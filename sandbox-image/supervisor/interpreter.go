@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,10 +112,7 @@ func (p *interpreter) offer() error {
 // the error carries the end of what it wrote to stderr.
 func (p *interpreter) awaitHello(r *reaper) (hello, error) {
 	var h hello
-	if err := p.control.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
-		return h, fmt.Errorf("await the tracer: %w", err)
-	}
-	line, err := bufio.NewReader(io.LimitReader(p.control, 1024)).ReadSlice('\n')
+	line, err := p.readLine(helloTimeout)
 	if err == nil {
 		err = json.Unmarshal(line, &h)
 	}
@@ -130,6 +128,16 @@ func (p *interpreter) awaitHello(r *reaper) (hello, error) {
 	case <-time.After(time.Second):
 		return h, fmt.Errorf("the tracer's greeting is no good: %q: %v", line, err)
 	}
+}
+
+// readLine returns what the tracer writes up to the end of a line, if that comes within patience. The bound is for this
+// line alone: sandboxes wait for their jobs, and programs run, for longer.
+func (p *interpreter) readLine(patience time.Duration) ([]byte, error) {
+	if err := p.control.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return nil, fmt.Errorf("await the tracer: %w", err)
+	}
+	line, err := bufio.NewReader(io.LimitReader(p.control, 1024)).ReadSlice('\n')
+	return line, cmp.Or(err, p.control.SetReadDeadline(time.Time{}))
 }
 
 // lastWords returns the end of what a dead interpreter left in its stderr.

@@ -46,6 +46,30 @@ func framesIn(t *testing.T, stream io.Reader) (frames []wire.Frame) {
 	}
 }
 
+// TestLineHasItsOwnBound checks that what is read after a line is not bound by the time that the line had.
+func TestLineHasItsOwnBound(t *testing.T) {
+	t.Parallel()
+	for name, patience := range map[string]time.Duration{"in time": time.Minute, "too late": -time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, w := testPipe(t)
+			if _, err := w.WriteString("{}\n"); err != nil {
+				t.Fatal(err)
+			}
+			line, err := (&interpreter{control: r}).readLine(patience)
+			if late := errors.Is(err, os.ErrDeadlineExceeded); late != (patience < 0) || !late && (err != nil || string(line) != "{}\n") {
+				t.Errorf("got %q, %v", line, err)
+			}
+			if _, err := w.WriteString("!"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Read(make([]byte, 4)); err != nil {
+				t.Errorf("read after it: %v", err)
+			}
+		})
+	}
+}
+
 // TestStarted checks that the byte which the tracer wrote is found however long ago the greeting was due, and that none is without it.
 func TestStarted(t *testing.T) {
 	t.Parallel()
