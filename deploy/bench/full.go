@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,7 +16,7 @@ type lane struct {
 }
 
 // full measures (f): jobs per second while there is always a next job, for (c) and for a worker with as
-// many slots, in turns. The workers are all there from the start, so that each turn meets all numbers of slots.
+// many slots, in turns, each side first in every second one. The workers are all there from the start, so that each turn meets all numbers of slots.
 func (b *bench) full(ctx context.Context) error {
 	if err := b.home.settle(ctx); err != nil {
 		return err
@@ -38,43 +39,50 @@ func (b *bench) full(ctx context.Context) error {
 		}
 	}
 	for left := b.plan.Turns; left > 0; left-- {
-		for _, l := range lanes {
-			if err := b.turn(ctx, l); err != nil {
-				return err
+		for i, l := range lanes {
+			// Who comes first finds a machine that has rested.
+			sides := []func(context.Context, *lane) error{b.loopTurn, b.fleetTurn}
+			if (i+left)%2 == 0 {
+				slices.Reverse(sides)
 			}
-			// What it makes ready or removes must not fall into another's turn.
-			rest := l.fleet.settle
-			if left == 1 {
-				rest = func(context.Context) error { return l.fleet.stop() }
-			}
-			if err := rest(ctx); err != nil {
-				return err
+			for _, side := range sides {
+				if err := side(ctx, l); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	for _, l := range lanes {
 		b.report.full(l.slots, l.loops.rate(), l.jobs.rate())
+		if err := l.fleet.stop(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// turn measures both sides of a lane for a while.
-func (b *bench) turn(ctx context.Context, l *lane) error {
+// loopTurn measures (c) with as many at once as the lane has slots.
+func (b *bench) loopTurn(ctx context.Context, l *lane) error {
 	if err := l.loops.turn(ctx, l.slots, l.slots, b.plan.Turn, func(ctx context.Context) error {
 		_, err := b.bare.loop(ctx, nil)
 		return err
 	}); err != nil {
 		return fmt.Errorf("(c) with %d at once: %w", l.slots, err)
 	}
-	// There are always jobs that wait. The stock was made before: the jobs that it serves are left out, and as many
-	// more, during which what those have used is removed.
+	return nil
+}
+
+// fleetTurn measures the lane's fleet, and returns when it is at rest. There are always jobs that wait. The stock was made
+// before: the jobs that it serves are left out, and as many more, during which what those have used is removed.
+func (b *bench) fleetTurn(ctx context.Context, l *lane) error {
 	if err := l.jobs.turn(ctx, l.slots+2, 2*l.slots+1, b.plan.Turn, func(ctx context.Context) error {
 		_, err := l.fleet.client.answer(ctx)
 		return err
 	}); err != nil {
 		return fmt.Errorf("fleet with %d slots: %w", l.slots, err)
 	}
-	return nil
+	// What it makes ready or removes must not fall into another's turn.
+	return l.fleet.settle(ctx)
 }
 
 // meter counts how often something ends in a second.
