@@ -6,8 +6,6 @@ job's files, which the reader has, and columns, which are byte offsets here.
 
 from __future__ import annotations
 
-from itertools import islice
-
 from _json import encode_basestring_ascii as quote
 
 from . import raw
@@ -68,13 +66,13 @@ def describe(value: Any, depth: int = 2) -> str:
     if _is_plain(value):
         return repr(value)
     if depth and (kind is list or kind is tuple or kind is set):
-        inner = ", ".join([describe(item, depth - 1) for item in islice(value, 8)])
+        inner = ", ".join([describe(item, depth - 1) for _, item in zip(range(8), value, strict=False)])
         inner += ", ..." if len(value) > 8 else ""
         if kind is tuple:
             return f"({inner},)" if len(value) == 1 else f"({inner})"
         return f"[{inner}]" if kind is list else f"{{{inner}}}"
     if depth and kind is dict:
-        pairs = [f"{describe(k, depth - 1)}: {describe(v, depth - 1)}" for k, v in islice(value.items(), 8)]
+        pairs = [f"{describe(k, depth - 1)}: {describe(v, depth - 1)}" for _, (k, v) in zip(range(8), value.items(), strict=False)]
         return "{" + ", ".join(pairs) + (", ..." if len(value) > 8 else "") + "}"
     if kind is type:
         return f"<class '{raw.full_name(value)}'>"
@@ -165,9 +163,8 @@ def _path(filename: str) -> str:
 
 def _byte_column(code: CodeType, last: int) -> int | None:
     """Return the byte offset in its line of the expression at an instruction."""
-    for _, _, column, _ in islice(code.co_positions(), max(last, 0) // 2, None):
-        return column
-    return None
+    positions = list(code.co_positions())[max(last, 0) // 2 :]
+    return positions[0][2] if positions else None
 
 
 def _is_plain(value: Any) -> bool:

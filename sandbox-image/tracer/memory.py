@@ -6,7 +6,7 @@ header covers it, so a reader never sees half a record whatever ends the program
 
 from __future__ import annotations
 
-from mmap import mmap
+from . import _recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Memory:
         """Map the memory; ``areas`` are (offset, capacity) pairs. Raises ``OSError`` or ``ValueError``."""
         if len(areas) != AREAS or any(o < HEADER_BYTES or c < 0 or o + c > size for o, c in areas):
             raise ValueError("the areas do not fit the trace memory")
-        self.map = mmap(fd, size, trackfd=False)
+        self.map = _recorder.map(fd, size)
         view = memoryview(self.map)
         self.committed = view[len(MAGIC) : HEADER_BYTES].cast("Q")
         offset, capacity = areas[COUNTERS]

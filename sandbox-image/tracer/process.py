@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
 from _frozen_importlib_external import PathFinder
+
+from . import _recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,16 +59,7 @@ def _passed(site: dict[str, Any], step: str, places: list[str]) -> Callable[[], 
 
 def set_limits(order: Order) -> None:
     """Apply the limits that a process can only set for itself; none of them can be raised again."""
-    limits = [
-        (resource.RLIMIT_NOFILE, order.open_files),
-        (resource.RLIMIT_FSIZE, order.file_bytes),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, order.cpu_s),
-    ]
-    if order.nproc >= 0:
-        limits.append((resource.RLIMIT_NPROC, order.nproc))
-    for which, value in limits:
-        resource.setrlimit(which, (value, value))
+    _recorder.limit(order.open_files, order.file_bytes, order.cpu_s, order.nproc)
 
 
 def dress(order: Order) -> None:

@@ -9,7 +9,6 @@ methods of the builtin type they are or inherit from. Names are used only when t
 from __future__ import annotations
 
 import sys
-from itertools import islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +128,8 @@ def container(kind: type) -> type | None:
 
 def contained(value: Any, base: Any, limit: int) -> list[Any]:
     """Return the first items of a container; of a dictionary they are pairs."""
-    return list(islice(dict.items(value) if base is dict else base.__iter__(value), limit))
+    items = dict.items(value) if base is dict else base.__iter__(value)
+    return [item for _, item in zip(range(limit), items, strict=False)]
 
 
 def field_names(kind: type) -> tuple[Any, ...] | None:

@@ -171,6 +171,10 @@ os.thing, json.thing, collections.OrderedDict.thing = Thing("module"), Thing("ne
 def default(x=Thing("default")): yield x
 running = default()
 print(next(running).name)`,
+		"collector": `
+import gc
+print(gc.get_count()[1:], gc.get_stats()[2], gc.get_threshold(), gc.isenabled(), gc.get_debug(), gc.callbacks)
+print(gc.is_tracked(globals()), any(namespace is globals() for namespace in gc.get_objects()))`,
 		"refcounts": `
 import sys
 x = object()

@@ -337,7 +337,9 @@ static PyObject *module_measure(PyObject *module, PyObject *nothing) {
 
 static PyMethodDef functions[] = {
     {"hush", module_hush, METH_O, NULL}, {"depart", module_depart, METH_O, NULL},
-    {"measure", module_measure, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"measure", module_measure, METH_NOARGS, NULL}, {"map", process_map, METH_VARARGS, NULL},
+    {"limit", process_limit, METH_VARARGS, NULL}, {"except_for", process_except_for, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, execute},

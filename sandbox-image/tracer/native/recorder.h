@@ -511,6 +511,11 @@ void audit_unhush(PyThreadState *state, PyObject *hooks);
 unsigned long signals_hold(void);
 void signals_release(unsigned long held);
 
+/* process.c */
+COLD PyObject *process_map(PyObject *module, PyObject *arguments);
+COLD PyObject *process_limit(PyObject *module, PyObject *arguments);
+COLD PyObject *process_except_for(PyObject *module, PyObject *arguments);
+
 /* auditing.c */
 void auditing_open(void);
 
