@@ -28,8 +28,10 @@ const (
 )
 
 // SupervisorTasks is how many threads a supervisor owns from before READY to
-// its end: the limit on a sandbox's tasks is this and the job's processes.
-const SupervisorTasks = 16
+// its end: the limit on a sandbox's tasks is this and the job's processes. It
+// is as many as can be in the kernel at once, and one more: its seven goroutines, the
+// runtime's two processors, its monitor, and the thread that makes threads.
+const SupervisorTasks = 12
 
 // MaxChunk is the largest payload of a STDOUT, STDERR or TRACE frame in bytes.
 // A TRACE payload is one byte, the area's number, and up to MaxChunk-1 bytes of the area.

@@ -64,7 +64,7 @@ func supervise(in io.Reader, out *frameWriter) error {
 	}
 	r := newReaper(python.pid)
 	go r.run()
-	if err := rehearse(jobFolder, cg, r); err != nil {
+	if err := rehearse(jobFolder, cg, r, out); err != nil {
 		return err
 	}
 	greeting, err := python.awaitHello(r)
@@ -105,14 +105,14 @@ func settle() {
 
 // warmThreads makes the process own total threads: more than the runtime
 // needs, which therefore starts no further ones, and a number that the limit on
-// tasks can be set by. Counting costs as much as a thread, so it is done for
+// tasks can be set by. Counting takes about as long as a thread, so it is done for
 // each thread only when few are missing.
 func warmThreads(total int64) {
 	const few = 3 // the runtime may start threads of its own meanwhile
 	release, done := make(chan struct{}), make(chan struct{})
 	var n int64
 	for n < total {
-		missing := total - countFolder("/proc/self/task")
+		missing := total - ownThreads()
 		if missing <= 0 {
 			break
 		}

@@ -43,7 +43,7 @@ func (m *meter) patience() time.Duration {
 
 // start takes the counters' present state as zero. The interpreter waits by then.
 func (m *meter) start() {
-	m.ownThreads = countFolder("/proc/self/task")
+	m.ownThreads = ownThreads()
 	m.oomBefore, m.forksBefore, m.peakBefore = m.cg.oomKills(), m.cg.forksRefused(), m.cg.peakTasks()
 	m.cpuBefore = m.scan()
 }
@@ -149,11 +149,11 @@ type use struct {
 
 // liveUse adds up what all living processes below proc but PID 1 take.
 func liveUse(proc string) (total use) {
-	const threads, resident = 17, 21
+	const resident = 21
 	page := int64(os.Getpagesize())
 	eachStat(proc, func(fields [][]byte) {
 		total.cpu += statCPU(fields)
-		total.tasks += max(1, number(fields[threads]))
+		total.tasks += max(1, number(fields[statThreads]))
 		total.memory = max(total.memory, number(fields[resident])*page)
 	})
 	return total
@@ -179,6 +179,9 @@ func eachStat(proc string, use func(fields [][]byte)) {
 		}
 	}
 }
+
+// statThreads is where the number of threads stands in what statFields returns.
+const statThreads = 17
 
 // statFields returns the fields from the state on; nil when they are not
 // complete. The command may hold spaces and brackets, so they count from its end.
@@ -211,18 +214,16 @@ func processCPU(pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// countFolder counts the entries of a folder.
-func countFolder(dir string) int64 {
-	f, err := os.Open(dir)
+// ownThreads counts the threads of this process. The kernel keeps that number; in the folder of the threads it would make an entry for each.
+func ownThreads() int64 {
+	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		return 0
 	}
-	defer func() { _ = f.Close() }() // a folder, opened to read
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return 0
+	if fields := statFields(stat); fields != nil {
+		return number(fields[statThreads])
 	}
-	return int64(len(names))
+	return 0
 }
 
 func isPID(name string) bool {

@@ -476,24 +476,50 @@ func TestForgottenSandboxEnds(t *testing.T) {
 
 // A rehearsal leaves no file and no descriptor behind. The test is not parallel: it counts the process's descriptors.
 func TestRehearsal(t *testing.T) {
-	folder, r := t.TempDir(), newReaper(1)
-	var before int64
+	folder, r, out := t.TempDir(), newReaper(1), newFrameWriter(io.Discard)
+	var before int
 	for range 3 {
-		if err := rehearse(folder, &cgroup{}, r); err != nil {
+		if err := rehearse(folder, &cgroup{}, r, out); err != nil {
 			t.Fatal(err)
 		}
 		if before == 0 { // the first one makes the runtime's own
-			before = countFolder("/proc/self/fd")
+			before = countFolder(t, "/proc/self/fd")
 		}
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-	if after := countFolder("/proc/self/fd"); after > before {
+	if after := countFolder(t, "/proc/self/fd"); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
-	if err := rehearse(filepath.Join(folder, "missing"), &cgroup{}, r); err == nil {
+	if err := rehearse(filepath.Join(folder, "missing"), &cgroup{}, r, out); err == nil {
 		t.Error("a folder that is not there does not matter to it: so the files are not rehearsed")
+	}
+}
+
+// countFolder counts the entries of a folder.
+func countFolder(t *testing.T, dir string) int {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// The threads that the kernel counts are those that it lists. The test is not parallel: it looks at the whole process.
+func TestOwnThreads(t *testing.T) {
+	release, done := make(chan struct{}), make(chan struct{})
+	for range 8 {
+		holdThread(release, done)
+	}
+	got := ownThreads()
+	if listed := int64(countFolder(t, "/proc/self/task")); got < 9 || got > listed {
+		t.Errorf("got %d threads, want more than the 8 that are held, and no more than the %d listed afterwards", got, listed)
+	}
+	close(release)
+	for range 8 {
+		<-done
 	}
 }

@@ -23,8 +23,8 @@ const rehearsedFile = "rehearsal.py"
 // job of its own and while the interpreter starts. What is done for the first
 // time takes many times as long: code and tables are not in memory yet, the
 // encoders do not know their types. So the one job that comes does not wait for
-// that. Nothing of the rehearsal is left in folder, nor anything sent.
-func rehearse(folder string, cg *cgroup, r *reaper) error {
+// that. Nothing of the rehearsal is left in folder, nor anything sent by out, whose buffer is borrowed.
+func rehearse(folder string, cg *cgroup, r *reaper, out *frameWriter) error {
 	info, err := rehearsedJob()
 	if err != nil {
 		return fmt.Errorf("rehearse: %w", err)
@@ -35,7 +35,7 @@ func rehearse(folder string, cg *cgroup, r *reaper) error {
 	}
 	stage := interpreter{memory: memory}
 	s := session{
-		python: &stage, out: newFrameWriter(io.Discard), meter: newMeter(cg, r),
+		python: &stage, out: &frameWriter{w: io.Discard, held: *bytes.NewBuffer(out.held.AvailableBuffer())}, meter: newMeter(cg, r),
 		stdout: &relay{kind: wire.Stdout, buf: make([]byte, len(rehearsedFile)), done: make(chan struct{})},
 		stderr: &relay{kind: wire.Stderr, done: make(chan struct{})},
 	}
