@@ -124,14 +124,6 @@ func decimalText(r *byteReader) string {
 	if flags&decimalNegative != 0 {
 		sign = "-"
 	}
-	switch {
-	case flags&decimalInfinite != 0:
-		return sign + "Infinity"
-	case flags&decimalNaN != 0:
-		return sign + "NaN"
-	case flags&decimalSignalingNaN != 0:
-		return sign + "sNaN"
-	}
 	var all strings.Builder
 	for i := 0; len(r.rest) >= 8; i++ {
 		if word := r.uint64(); i == 0 {
@@ -141,6 +133,18 @@ func decimalText(r *byteReader) string {
 		}
 	}
 	text := all.String()
+	diagnostic := text // what a NaN carries besides
+	if digits == 0 {
+		diagnostic = ""
+	}
+	switch {
+	case flags&decimalInfinite != 0:
+		return sign + "Infinity"
+	case flags&decimalNaN != 0:
+		return sign + "NaN" + diagnostic
+	case flags&decimalSignalingNaN != 0:
+		return sign + "sNaN" + diagnostic
+	}
 	if text == "" {
 		text, digits = "0", 1
 	}

@@ -36,6 +36,7 @@
  *   unseen.c        objects whose operators can change others
  *   values.c        values to bytes and to fingerprints
  *   shapes.c        what an object shows of itself
+ *   ordered.c       the entries of an OrderedDict
  *   objects.c       numbers of objects and what was last said of them
  *   numeric.c       Decimal, datetime, numpy and other types with a text of their own
  *   failures.c      what exceptions say, limits they tell of

@@ -50,7 +50,7 @@ void type_name_write(Out *out, PyTypeObject *type) {
 }
 
 /* Add an entry; what is over the bound is only counted. */
-static void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value) {
+void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value) {
     if (shape->count - shape->items == MAX_ITEMS) {
         shape->left_out++;
         return;
@@ -211,13 +211,16 @@ static void show_member(Shape *shape, PyTypeObject *type) {
     shape_add(shape, NULL, "value", value);
 }
 
-/* Return the field names of a namedtuple of so many items, or NULL. */
+/* Return the field names of a namedtuple of so many items, which its class may inherit, or NULL. */
 static PyObject *fields_of(PyTypeObject *type, Py_ssize_t size) {
-    Py_ssize_t at = 0;
-    PyObject *key, *fields;
-    while (at < 256 && type->tp_dict != NULL && PyDict_Next(type->tp_dict, &at, &key, &fields)) {
-        if (PyUnicode_CheckExact(key) && PyUnicode_EqualToUTF8(key, "_fields")) {
-            return PyTuple_CheckExact(fields) && PyTuple_GET_SIZE(fields) == size ? fields : NULL;
+    PyObject *classes = type->tp_mro;
+    for (Py_ssize_t i = 0; classes != NULL && i < PyTuple_GET_SIZE(classes); i++) {
+        PyObject *dict = ((PyTypeObject *)PyTuple_GET_ITEM(classes, i))->tp_dict, *key, *fields;
+        Py_ssize_t at = 0;
+        while (at < 256 && dict != NULL && PyDict_Next(dict, &at, &key, &fields)) {
+            if (PyUnicode_CheckExact(key) && PyUnicode_EqualToUTF8(key, "_fields")) {
+                return PyTuple_CheckExact(fields) && PyTuple_GET_SIZE(fields) == size ? fields : NULL;
+            }
         }
     }
     return NULL;
@@ -246,7 +249,10 @@ static void add_tuple(Shape *shape, PyObject *value, PyTypeObject *type) {
 
 /* Add what the builtin type shows that a class inherits from: items or the plain value. */
 static void add_inherited(Shape *shape, PyObject *value, PyTypeObject *type, PyTypeObject *base) {
-    if (base == &PyDict_Type || PyType_FastSubclass(base, Py_TPFLAGS_DICT_SUBCLASS)) {
+    if (base == &PyODict_Type) {
+        ordered_add(shape, value);
+        close_items(shape, TAG_DICT);
+    } else if (base == &PyDict_Type || PyType_FastSubclass(base, Py_TPFLAGS_DICT_SUBCLASS)) {
         add_dict(shape, value);
         close_items(shape, TAG_DICT);
     } else if (base == &PyList_Type) {
@@ -303,6 +309,15 @@ static bool is_data(PyObject *item) {
              type == &PyProperty_Type || type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type);
 }
 
+/* Whether an attribute of a class is not shown: names like __doc__, and those like _value_ that a metaclass keeps for itself, as that of enums does. */
+static bool is_hidden(PyTypeObject *type, PyObject *key) {
+    Py_ssize_t size = PyUnicode_CheckExact(key) ? PyUnicode_GET_LENGTH(key) : 0;
+    if (size < 2 || PyUnicode_READ_CHAR(key, 0) != '_') {
+        return size == 0;
+    }
+    return PyUnicode_READ_CHAR(key, 1) == '_' || (!is_in_c(Py_TYPE(type)) && PyUnicode_READ_CHAR(key, size - 1) == '_');
+}
+
 /* Describe a class by its attributes that are data. */
 static void class_shape(PyTypeObject *type, Shape *shape) {
     shape->tag = TAG_CLASS;
@@ -314,9 +329,7 @@ static void class_shape(PyTypeObject *type, Shape *shape) {
         return;
     }
     for (int i = 0; i < MAX_STEPS && PyDict_Next(type->tp_dict, &at, &key, &item); i++) {
-        bool hidden = !PyUnicode_CheckExact(key) || (PyUnicode_GET_LENGTH(key) >= 2 && PyUnicode_READ_CHAR(key, 0) == '_' &&
-                                                     PyUnicode_READ_CHAR(key, 1) == '_');
-        if (!hidden && is_data(item)) {
+        if (!is_hidden(type, key) && is_data(item)) {
             shape_add(shape, key, NULL, item);
         }
     }

@@ -122,11 +122,15 @@ typedef struct Shape {
     uint8_t raw[192];
 } Shape;
 void shape_of(PyObject *value, Shape *shape);
+void shape_add(Shape *shape, PyObject *key, const char *name, PyObject *value);
 uint64_t shape_version(PyObject *value);
 bool type_is_plain(PyTypeObject *type);
 PyObject *type_text(PyTypeObject *type, const char **plain);
 void type_name_write(Out *out, PyTypeObject *type);
 bool is_in_c(PyTypeObject *type);
+
+/* ordered.c */
+void ordered_add(Shape *shape, PyObject *value);
 
 /* numeric.c */
 enum { RAW_COMPLEX = 1, RAW_BYTEARRAY, RAW_DECIMAL, RAW_DATETIME, RAW_DATE, RAW_TIME, RAW_TIMEDELTA, RAW_ARRAY, RAW_SCALAR };
