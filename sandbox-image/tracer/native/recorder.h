@@ -168,7 +168,7 @@ typedef struct Variable {
 typedef struct Said {
     struct Said *next; /* of those that are kept for frames to come */
     int count, room;
-    uint64_t version; /* of the namespace when it was last read through */
+    uint64_t version, print; /* of the namespace when it was last read through */
     uint64_t objects[2]; /* variables, by place, that hold objects */
     Variable *variables;
 } Said;

@@ -206,57 +206,136 @@ static unsigned deleted_write(Out *out, Said *said, const bool *present) {
     return written;
 }
 
-/* Write the changed variables of a module or class; return how many. */
-static unsigned names_write(Recorder *r, Out *out, Activation *activation, Found *found, bool all) {
-    PyObject *names = activation->frame->f_locals;
-    if (names == NULL || !PyDict_CheckExact(names)) {
-        return 0; /* a mapping of the program's own */
+/* The variables of a module or class, one after another: the names of its namespace, then those that the
+ * interpreter keeps in the frame while a comprehension runs, which hide names of the namespace. */
+typedef struct Walk {
+    PyObject *names;
+    const _PyInterpreterFrame *frame;
+    const PyCodeObject *code;
+    const uint8_t *kinds;
+    Py_ssize_t at;
+    int seen, slots;
+    int slot; /* of the variable, -1 for a name of the namespace */
+    bool hiding;
+} Walk;
+
+static PyObject *hidden_of(const Walk *walk, int slot) {
+    return walk->kinds[slot] & CO_FAST_HIDDEN ? local_of(walk->frame, walk->kinds, slot) : NULL;
+}
+
+static Walk walk_open(_PyInterpreterFrame *frame) {
+    enum { MOST_HIDDEN = 50 };
+    const PyCodeObject *code = _PyFrame_GetCode(frame);
+    const uint8_t *kinds = (const uint8_t *)PyBytes_AS_STRING(code->co_localspluskinds);
+    Walk walk = {.names = frame->f_locals, .frame = frame, .code = code, .kinds = kinds, .slots = Py_MIN(code->co_nlocalsplus, MOST_HIDDEN), .slot = -1};
+    for (int slot = 0; slot < walk.slots; slot++) {
+        walk.hiding |= hidden_of(&walk, slot) != NULL;
     }
-    Said *said = all ? NULL : said_room(r, activation, 8);
-    uint64_t version = ((PyDictObject *)names)->ma_version_tag;
-    bool same = said != NULL && said->version == version;
-    bool present[4 * MAX_VARIABLES + 1] = {false};
-    unsigned written = 0;
-    Py_ssize_t at = 0;
-    PyObject *name, *value;
-    int current = 0, seen = 0;
-    for (; seen < MAX_VARIABLES && PyDict_Next(names, &at, &name, &value); seen++) {
-        if (!PyUnicode_CheckExact(name) || name_is_special(name)) {
-            continue;
+    return walk;
+}
+
+static Py_hash_t hash_of(PyObject *name) {
+    return ((PyASCIIObject *)name)->hash;
+}
+
+/* Whether a name of the namespace is one of a comprehension that runs. */
+static bool is_hidden_by(const Walk *walk, PyObject *name) {
+    bool hides = false;
+    for (int slot = 0; slot < walk->slots; slot++) {
+        hides |= hidden_of(walk, slot) != NULL && hash_of(PyTuple_GET_ITEM(walk->code->co_localsplusnames, slot)) == hash_of(name);
+    }
+    return hides;
+}
+
+/* Go to the next variable; false at the end. */
+static bool walk_next(Walk *walk, PyObject **name, PyObject **value) {
+    while (walk->seen < MAX_VARIABLES && PyDict_Next(walk->names, &walk->at, name, value)) {
+        walk->seen++;
+        if (PyUnicode_CheckExact(*name) && !name_is_special(*name) && !(walk->hiding && is_hidden_by(walk, *name))) {
+            return true;
         }
+    }
+    while (walk->hiding && ++walk->slot < walk->slots) {
+        *name = PyTuple_GET_ITEM(walk->code->co_localsplusnames, walk->slot);
+        *value = hidden_of(walk, walk->slot);
+        if (*value != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Fingerprint all variables of a module or class, and find the objects in them. */
+static uint64_t names_print(Walk walk, Found *found) {
+    uint64_t print = 1;
+    PyObject *name, *value;
+    while (walk_next(&walk, &name, &value)) {
         bool is_object;
-        uint64_t print = value_print(value, Py_TYPE(value), &is_object) + 1;
+        print = mix(print, value_print(value, Py_TYPE(value), &is_object));
         if (is_object) {
             find(found, value);
         }
-        if (same) {
-            continue;
+    }
+    return print;
+}
+
+/* Take note of a variable's value, and say whether it is to be written. */
+static bool name_changed(Recorder *r, Activation *activation, PyObject *name, uint64_t print, bool kept, bool *present, int *expected) {
+    Variable *variable = variable_of(activation->said, hash_of(name), (*expected)++);
+    if (variable == NULL) {
+        variable = variable_add(r, activation, name, hash_of(name));
+    }
+    if (variable == NULL) {
+        return true;
+    }
+    present[variable - activation->said->variables] = true;
+    if (kept || variable->said == print) {
+        return false;
+    }
+    variable->said = print;
+    return true;
+}
+
+/* Write the changed variables of a module or class; return how many. */
+static unsigned names_write(Recorder *r, Out *out, Activation *activation, Found *found, const Look *look) {
+    PyObject *names = activation->frame->f_locals;
+    if (names == NULL || !PyDict_Check(names)) {
+        return 0; /* a mapping of the program's own */
+    }
+    Said *said = look->all ? NULL : said_room(r, activation, 8);
+    Walk walk = walk_open(activation->frame);
+    int before = found->count;
+    uint64_t version = ((PyDictObject *)names)->ma_version_tag, print = 1;
+    if (said != NULL && said->version == version && said->print == names_print(walk, found)) {
+        return 0;
+    }
+    found->count = before;
+    bool present[4 * MAX_VARIABLES + 1] = {false};
+    unsigned written = 0;
+    PyObject *name, *value;
+    for (int expected = 0; walk_next(&walk, &name, &value);) {
+        bool is_object, kept = walk.slot >= 0 && look->except != NULL && stores_have(look->except, walk.slot);
+        uint64_t its = value_print(value, Py_TYPE(value), &is_object);
+        print = mix(print, its);
+        version = kept ? 0 : version; /* which no namespace has */
+        if (is_object) {
+            find(found, value);
         }
-        if (said != NULL) {
-            Py_hash_t hash = ((PyASCIIObject *)name)->hash;
-            Variable *variable = variable_of(said, hash, current++);
-            if (variable == NULL) {
-                variable = variable_add(r, activation, name, hash);
-            }
-            if (variable != NULL) {
-                present[variable - said->variables] = true;
-                if (variable->said == print) {
-                    continue;
-                }
-                variable->said = print;
-            }
+        if (said != NULL ? !name_changed(r, activation, name, its + 1, kept, present, &expected) : kept) {
+            continue;
         }
         byte_write(out, BY_NAME);
         text_write(out, name, MAX_NAME);
         value_write(r, out, value, Py_TYPE(value), NULL);
         written++;
     }
-    if (seen == MAX_VARIABLES && PyDict_GET_SIZE(names) > MAX_VARIABLES) {
+    if (walk.seen == MAX_VARIABLES && PyDict_GET_SIZE(names) > MAX_VARIABLES) {
         count_up(r, C_SHORTENED);
     }
-    if (said != NULL && !same) {
+    if (said != NULL) {
         written += deleted_write(out, said, present);
         said->version = version;
+        said->print = print;
     }
     return written;
 }
@@ -272,7 +351,7 @@ bool variables_write(Recorder *r, Out *out, Activation *activation, Found *found
     if (_PyFrame_GetCode(activation->frame)->co_flags & CO_OPTIMIZED) {
         written = locals_write(r, out, activation, found, look, &objects);
     } else {
-        written = names_write(r, out, activation, found, look->all);
+        written = names_write(r, out, activation, found, look);
         objects = true;
     }
     if (!out->full) {
