@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"strconv"
@@ -55,8 +54,17 @@ func appendRaw(dst []byte, name string, kind byte, data []byte) []byte {
 	return append(appendText(append(dst, ','), cutText(text)), ']')
 }
 
-// cutText cuts a text to what is shown. It is ASCII.
-func cutText(s string) string { return s[:min(len(s), maxShownText)] }
+// cutText cuts a text to what is shown.
+func cutText(s string) string {
+	shown := 0
+	for i := range s {
+		if shown == maxShownText {
+			return s[:i]
+		}
+		shown++
+	}
+	return s
+}
 
 // field reads one field of a date or time.
 func (r *byteReader) field() int64 { return int64(int32(r.uint64())) }
@@ -168,79 +176,4 @@ func placePoint(text string, point, digits int64) string {
 		return text
 	}
 	return text[:point] + "." + text[point:]
-}
-
-// maxDimensions bounds the dimensions of an array that are shown.
-const maxDimensions = 8
-
-// numberTypes names the formats of the buffer protocol as numpy does.
-var numberTypes = map[byte]string{
-	'?': "bool", 'b': "int8", 'B': "uint8", 'h': "int16", 'H': "uint16", 'i': "int32", 'I': "uint32",
-	'l': "int64", 'L': "uint64", 'q': "int64", 'Q': "uint64", 'f': "float32", 'd': "float64",
-}
-
-// arrayText reads format, item size, dimensions and the first items of an array, or one number.
-func arrayText(r *byteReader, array bool) string {
-	format, size, dimensions := byte(r.uint64()), int(min(r.uint64(), 16)), int(min(r.uint64(), maxDimensions))
-	shape := make([]string, dimensions)
-	total := int64(1)
-	for i := range shape {
-		n := int64(min(r.uint64(), 1<<40))
-		total *= n
-		shape[i] = strconv.FormatInt(n, 10)
-	}
-	name, known := numberTypes[format]
-	var shown []string
-	for known && size > 0 && len(r.rest) >= size {
-		shown = append(shown, numberText(format, r.next(size)))
-	}
-	if !array {
-		return strings.Join(shown, "")
-	}
-	if !known {
-		name = "other"
-	}
-	if int64(len(shown)) < total && known {
-		shown = append(shown, "...")
-	}
-	comma := ""
-	if dimensions == 1 {
-		comma = ","
-	}
-	return fmt.Sprintf("(%s%s) %s [%s]", strings.Join(shape, ", "), comma, name, strings.Join(shown, ", "))
-}
-
-// numberText words one number in the given format, little-endian.
-func numberText(format byte, data []byte) string {
-	padded := make([]byte, 8)
-	copy(padded, data)
-	n := binary.LittleEndian.Uint64(padded)
-	shift := 64 - 8*len(data)
-	switch {
-	case format == '?':
-		return map[bool]string{true: "True", false: "False"}[n != 0]
-	case format == 'f' && len(data) == 4:
-		return floatText(float64(math.Float32frombits(uint32(n))), 32)
-	case format == 'd' && len(data) == 8:
-		return floatText(math.Float64frombits(n), 64)
-	case strings.IndexByte("bhilq", format) >= 0:
-		return strconv.FormatInt(int64(n<<shift)>>shift, 10)
-	}
-	return strconv.FormatUint(n, 10)
-}
-
-func floatText(f float64, bits int) string {
-	switch {
-	case math.IsNaN(f):
-		return "nan"
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	}
-	text := strconv.FormatFloat(f, 'g', -1, bits)
-	if !strings.ContainsAny(text, ".e") {
-		text += ".0"
-	}
-	return text
 }

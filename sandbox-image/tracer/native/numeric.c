@@ -86,17 +86,29 @@ static void add_elements(Shape *shape, const Py_buffer *view) {
     }
 }
 
+/* Whether items of a format are shown: numbers, and texts, whose length comes first. */
+static bool shows_items(const char *format) {
+    format += *format == '>';
+    size_t digits = strspn(format, "0123456789");
+    const char *kind = format + digits;
+    if (strlen(kind) == 1) {
+        return strchr(digits > 0 ? "ws" : "?bBhHiIlLqQefd", kind[0]) != NULL;
+    }
+    return digits == 0 && (strcmp(kind, "Zf") == 0 || strcmp(kind, "Zd") == 0);
+}
+
 /* Add an array or scalar of numpy through the buffer protocol, which for its own
- * types is C: format, dimensions, and the first items when they are numbers. */
+ * types is C: format, dimensions, and the first items when they are numbers or text. */
 static int add_numpy(Shape *shape, PyObject *value, bool array) {
     Py_buffer view;
     if (PyObject_GetBuffer(value, &view, PyBUF_FULL_RO) < 0) {
         PyErr_Clear();
         return 0;
     }
-    const char *format = view.format != NULL ? view.format : "B";
-    bool simple = strlen(format) == 1 && strchr("?bBhHiIlLqQfd", format[0]) != NULL && view.itemsize <= 8;
-    raw_number(shape, simple ? format[0] : 0);
+    char format[8] = {0};
+    strncpy(format, view.format != NULL ? view.format : "B", sizeof format - 1);
+    bool simple = shows_items(format) && (array || view.ndim == 0); /* a date is bytes */
+    raw_add(shape, format, sizeof format);
     raw_number(shape, view.itemsize);
     raw_number(shape, array ? view.ndim : 0);
     for (int d = 0; array && d < Py_MIN(view.ndim, 8); d++) {
@@ -108,7 +120,8 @@ static int add_numpy(Shape *shape, PyObject *value, bool array) {
         raw_add(shape, view.buf, (size_t)view.itemsize);
     }
     PyBuffer_Release(&view);
-    return array ? RAW_ARRAY : RAW_SCALAR;
+    shape->raw_size = array || simple ? shape->raw_size : 0;
+    return array ? RAW_ARRAY : simple ? RAW_SCALAR : 0;
 }
 
 /* Describe a value of a type in C that has a text of its own; false for others. */
