@@ -17,7 +17,7 @@ static PyObject *judge(Recorder *r, uint64_t hits) {
 }
 
 /* Have the events of a function that is met for the first time. */
-static Facts *meet(Place *place) {
+COLD static Facts *meet(Place *place) {
     Recorder *r = place->recorder;
     Facts *facts = codes_meet(r, place->code, place->frame);
     if (facts == NULL) {
@@ -74,19 +74,9 @@ static PyObject *on_start(PyObject *self, PyObject *const *arguments, size_t fla
     Py_RETURN_NONE;
 }
 
-/* A line of user code is about to run. */
-static PyObject *on_line(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
-    (void)names;
-    Place place;
-    if (!arrive(self, arguments, flags, 2, &place)) {
-        Py_RETURN_NONE;
-    }
+/* Record a line of user code, whatever there is to do about it. */
+static __attribute__((noinline)) PyObject *line_comes(const Place place, Facts *facts, int line) {
     Recorder *r = place.recorder;
-    Facts *facts = codes_get(r, place.code);
-    if (facts != NULL && r->passing && !r->saturating && late_again(r, place.state, place.frame, facts)) {
-        Py_RETURN_NONE;
-    }
-    int line = small_number(arguments[1]);
     if (facts == NULL || line < facts->low_line || line > facts->high_line || facts->counters == NULL) {
         return Py_NewRef(r->disable);
     }
@@ -118,6 +108,21 @@ static PyObject *on_line(PyObject *self, PyObject *const *arguments, size_t flag
         return judge(r, hits);
     }
     return Py_NewRef(passed ? r->disable : Py_None);
+}
+
+/* A line of user code is about to run. */
+static PyObject *on_line(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) {
+    (void)names;
+    Place place;
+    if (!arrive(self, arguments, flags, 2, &place)) {
+        Py_RETURN_NONE;
+    }
+    Recorder *r = place.recorder;
+    Facts *facts = codes_get(r, place.code);
+    if (facts != NULL && r->passing && !r->saturating && late_again(r, place.state, place.frame, facts)) {
+        Py_RETURN_NONE;
+    }
+    return line_comes(place, facts, small_number(arguments[1]));
 }
 
 /* A jump or branch of code with a one-line loop: count it when it enters the body. */

@@ -173,11 +173,12 @@ bool events_add_bare(Recorder *r, const Thread *thread, Activation *activation, 
     if (at == NULL) {
         return false;
     }
+    uint64_t *counters = r->counters;
     unsigned has = r->recording ? HAS_LOOKED : 0;
     for (int i = 0; i < count; i++) {
-        count_up(r, lines[i].counter);
+        counters[lines[i].counter]++;
         if (lines[i].entry != 0) {
-            count_up(r, lines[i].entry);
+            counters[lines[i].entry]++;
         }
         at = short_write(at, LINE, has, lines[i].line);
     }

@@ -11,8 +11,8 @@ typedef struct Path {
     int count; /* of nodes in between; -1: there is no way */
     int line_count, told; /* of their lines; with that of the node that it leads to */
     bool plain;           /* it leads to an event that comes each time and does no more than tell what has run */
-    PassedLine *lines;
-    int32_t node[];
+    int32_t *node;
+    PassedLine lines[]; /* the nodes follow: what is told of a way often lies together */
 } Path;
 
 /* A place that has LINE events, the function's start, which is node 0, or one that is silent. */
@@ -98,9 +98,19 @@ void revising_break_off(Recorder *r, Facts *facts);
 void revising_stop(Recorder *r);
 
 /* ways.c */
-const Path *ways_find(const Facts *facts, int from, int to);
+const Path *ways_search(const Facts *facts, int from, int to);
 PassedLine ways_line(const Facts *facts, int number);
 void ways_forget(Flow *flow);
+
+/* Return the way from one node to another, mostly the one that was asked for last; NULL when there is no memory. */
+static inline const Path *ways_find(const Facts *facts, int from, int to) {
+    Node *node = &facts->flow->nodes[to];
+    if (node->way == NULL || node->way_from != from) {
+        node->way = ways_search(facts, from, to);
+        node->way_from = from;
+    }
+    return node->way;
+}
 
 /* late.c */
 bool late_again(Recorder *r, const PyThreadState *state, _PyInterpreterFrame *frame, const Facts *facts);

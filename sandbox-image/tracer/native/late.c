@@ -50,7 +50,7 @@ static bool tell_bare(Recorder *r, Thread *thread, Activation *activation, int n
 }
 
 /* Record the lines of a way, and the one that it leads to if that has begun, while values are recorded. */
-static void tell_all(Recorder *r, Thread *thread, Activation *activation, const Path *way, int last) {
+static __attribute__((noinline)) void tell_all(Recorder *r, Thread *thread, Activation *activation, const Path *way, int last) {
     const Facts *facts = activation->facts;
     const Flow *flow = facts->flow;
     int count = way->count + (last >= 0);
@@ -74,15 +74,22 @@ static void tell_all(Recorder *r, Thread *thread, Activation *activation, const 
     }
 }
 
-/* Count and record lines that were passed while no values are recorded: one after another, until the rest can be in the shortest way. */
-static void tell_quickly(Recorder *r, Thread *thread, Activation *activation, const PassedLine *lines, int count) {
-    for (int i = 0; i < count && !events_add_bare(r, thread, activation, lines + i, count - i); i++) {
+/* Count and record lines that were passed while no values are recorded: one after another where there is more to do than to
+ * write it down, and as many at once as that is all to be done for. */
+static __attribute__((noinline)) void tell_in_parts(Recorder *r, Thread *thread, Activation *activation, const PassedLine *lines, int count) {
+    for (int i = 0; i < count;) {
+        int part = r->recording ? count - i : (int)Py_MIN((uint32_t)(count - i), r->ring.plain);
+        if (part > 0 && events_add_bare(r, thread, activation, lines + i, part)) {
+            i += part;
+            continue;
+        }
         count_up(r, lines[i].counter);
         if (lines[i].entry != 0) {
             count_up(r, lines[i].entry);
         }
         activation->line = lines[i].line;
         events_add(r, &(Event){.kind = LINE, .thread = thread, .activation = activation, .late = true});
+        i++;
     }
 }
 
@@ -92,7 +99,10 @@ static void tell(Recorder *r, Thread *thread, Activation *activation, const Path
         tell_all(r, thread, activation, way, last);
         return;
     }
-    tell_quickly(r, thread, activation, way->lines, last >= 0 ? way->told : way->line_count);
+    int count = last >= 0 ? way->told : way->line_count;
+    if (count > 0 && !events_add_bare(r, thread, activation, way->lines, count)) {
+        tell_in_parts(r, thread, activation, way->lines, count);
+    }
     activation->node = last >= 0 ? last : way->count > 0 ? way->node[way->count - 1] : activation->node;
 }
 

@@ -81,11 +81,14 @@ static ALWAYS_INLINE bool is_of_last(const Recorder *r, const Thread *thread, co
     return r->last.frame == activation->number && r->last.depth == (uint32_t)thread->depth && r->last.thread == thread->number;
 }
 
+static ALWAYS_INLINE uint8_t *word_write(uint8_t *at, uint64_t word) {
+    memcpy(at, &word, sizeof word);
+    return at + sizeof word;
+}
+
 /* Write a short head in one go. */
 static ALWAYS_INLINE uint8_t *short_write(uint8_t *at, unsigned kind, unsigned has, int line) {
-    uint64_t head = (kind | SHORT) | has << 8 | (uint64_t)(uint32_t)line << 32;
-    memcpy(at, &head, sizeof head);
-    return at + sizeof head;
+    return word_write(at, (kind | SHORT) | has << 8 | (uint64_t)(uint32_t)line << 32);
 }
 _Static_assert(sizeof(ShortHead) == sizeof(uint64_t) && sizeof(Head) == 3 * sizeof(uint64_t), "heads are whole words");
 
@@ -103,15 +106,13 @@ static ALWAYS_INLINE bool ring_add_plain(Recorder *r, const Thread *thread, cons
         return true;
     }
     uint32_t number = activation->number, depth = (uint32_t)thread->depth;
-    uint64_t head[3] = {
-        (uint64_t)kind | (uint64_t)Py_MIN(thread->number, 65535u) << 16 | (uint64_t)activation->facts->number << 32,
-        number | (uint64_t)(uint32_t)activation->line << 32, depth | (uint64_t)r->last.time << 32,
-    };
-    memcpy(at, head, sizeof head);
+    at = word_write(at, (uint64_t)kind | (uint64_t)Py_MIN(thread->number, 65535u) << 16 | (uint64_t)activation->facts->number << 32);
+    at = word_write(at, number | (uint64_t)(uint32_t)activation->line << 32);
+    at = word_write(at, depth | (uint64_t)r->last.time << 32);
     r->last.frame = number;
     r->last.depth = depth;
     r->last.thread = thread->number;
-    ring_commit(ring, at + sizeof head);
+    ring_commit(ring, at);
     return true;
 }
 

@@ -9,7 +9,6 @@ void ways_forget(Flow *flow) {
         while (flow->nodes[i].paths != NULL) {
             Path *path = flow->nodes[i].paths;
             flow->nodes[i].paths = path->next;
-            PyMem_RawFree(path->lines);
             PyMem_RawFree(path);
         }
     }
@@ -61,7 +60,7 @@ static bool has_line(const Facts *facts, const Node *node) {
 }
 
 /* Find the way from one node to another; NULL when there is no memory. */
-static const Path *find_way(const Facts *facts, int from, int to) {
+const Path *ways_search(const Facts *facts, int from, int to) {
     Flow *flow = facts->flow;
     const Node *end = &flow->nodes[to];
     for (const Path *path = end->paths; path != NULL; path = path->next) {
@@ -80,40 +79,25 @@ static const Path *find_way(const Facts *facts, int from, int to) {
         count++;
     }
     size_t room = (size_t)Py_MAX(count, 0);
-    Path *path = PyMem_RawMalloc(sizeof(Path) + room * sizeof(int32_t));
-    PassedLine *lines = PyMem_RawMalloc((room + 1) * sizeof(PassedLine));
-    if (path == NULL || lines == NULL) {
-        PyMem_RawFree(path);
-        PyMem_RawFree(lines);
-        path = NULL;
-    } else {
-        *path = (Path){.next = flow->nodes[to].paths, .from = from, .count = count, .lines = lines};
+    Path *path = PyMem_RawMalloc(sizeof(Path) + (room + 1) * sizeof(PassedLine) + room * sizeof(int32_t));
+    if (path != NULL) {
+        *path = (Path){.next = flow->nodes[to].paths, .from = from, .count = count, .node = (int32_t *)(path->lines + room + 1)};
         for (int at = to, i = count; i > 0;) {
             at = back[at];
             path->node[--i] = at;
         }
         for (int i = 0; i < count; i++) {
             if (!flow->nodes[path->node[i]].silent) {
-                lines[path->line_count++] = ways_line(facts, path->node[i]);
+                path->lines[path->line_count++] = ways_line(facts, path->node[i]);
             }
         }
         path->told = path->line_count;
         if (has_line(facts, end)) {
-            lines[path->told++] = ways_line(facts, to);
+            path->lines[path->told++] = ways_line(facts, to);
         }
         path->plain = count >= 0 && path->told > path->line_count && !end->passed && !end->starts && passing_entries(facts, end->unit) <= 1;
         flow->nodes[to].paths = path;
     }
     PyMem_RawFree(back);
     return path;
-}
-
-/* Return the way from one node to another; NULL when there is no memory. */
-const Path *ways_find(const Facts *facts, int from, int to) {
-    Node *node = &facts->flow->nodes[to];
-    if (node->way == NULL || node->way_from != from) {
-        node->way = find_way(facts, from, to);
-        node->way_from = from;
-    }
-    return node->way;
 }
