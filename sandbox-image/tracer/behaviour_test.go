@@ -356,9 +356,18 @@ func wantTail(t *testing.T, rec trace.Recording, after int64) {
 	if last := events[len(events)-1]; last.Kind != trace.KindReturn || last.Depth != 1 {
 		t.Errorf("got %+v as the last event, want the program's return", last)
 	}
+	const most = 200 + 5 // a line that was passed has no values: then it is one of the next few
+	unseen := 0
 	for i, e := range events {
 		if e.Seq != events[0].Seq+int64(i) {
 			t.Fatalf("got event %d at %d after the gap, want no holes", e.Seq, i)
+		}
+		unseen++
+		if !e.Unseen {
+			unseen = 0
+		}
+		if unseen > most {
+			t.Fatalf("got %d events without values up to %d, want at most %d", unseen, e.Seq, most)
 		}
 	}
 }
