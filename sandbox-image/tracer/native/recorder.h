@@ -281,7 +281,8 @@ typedef struct TypeName {
     uint8_t text[124];
 } TypeName;
 
-/* What was last found of a type; see unseen.c. */
+/* What was last found of a type; see unseen.c. A type is looked for in some places from its own on. */
+enum { UNSEEN_TYPES = 256, UNSEEN_PLACES = 4 };
 typedef struct UnseenType {
     const PyTypeObject *type; /* compared only */
     unsigned version;
@@ -337,8 +338,9 @@ typedef struct Recorder {
     Facts *last_facts;
     Ring ring;
     Notes notes;
-    TypeName type_names[8];
-    UnseenType unseen_types[64];
+    TypeName type_names[32];
+    UnseenType unseen_types[UNSEEN_TYPES];
+    unsigned unseen_next;
     const PyThreadState *main_state; /* these are compared only */
     const PyInterpreterState *interpreter;
 } Recorder;

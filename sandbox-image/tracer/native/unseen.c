@@ -26,11 +26,12 @@ static bool is_operator(PyObject *name) {
     if (size < 5 || memcmp(text, "__", 2) != 0 || memcmp(text + size - 2, "__", 2) != 0) {
         return false;
     }
-    bool found = true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        found &= strcmp(text, others[i]) != 0;
+        if (strcmp(text, others[i]) == 0) {
+            return false;
+        }
     }
-    return found;
+    return true;
 }
 
 /* Whether a function in Python has events, or changes nothing. What has no file is generated to compute, or the program's own. */
@@ -58,7 +59,7 @@ static bool is_foreign(Recorder *r, PyObject *method) {
 }
 
 /* Whether a class has an operator of that kind. */
-static bool look_through(Recorder *r, PyTypeObject *type) {
+static bool look_through(Recorder *r, const PyTypeObject *type) {
     PyObject *classes = type->tp_mro;
     for (Py_ssize_t i = 0; classes != NULL && i < PyTuple_GET_SIZE(classes); i++) {
         PyTypeObject *one = (PyTypeObject *)PyTuple_GET_ITEM(classes, i);
@@ -76,6 +77,25 @@ static bool look_through(Recorder *r, PyTypeObject *type) {
     return false;
 }
 
+/* Return what is known of a type, looking through it when that is nothing. Types are kept in one of a few places, so that
+ * two that are used in turns cannot displace one another for ever. */
+static const UnseenType *known_of(Recorder *r, const PyTypeObject *type) {
+    uint32_t place = place_of(type, UNSEEN_TYPES - 1);
+    unsigned version = type->tp_version_tag;
+    UnseenType *known = NULL;
+    for (uint32_t i = 0; i < UNSEEN_PLACES && known == NULL; i++) {
+        UnseenType *one = &r->unseen_types[(place + i) % UNSEEN_TYPES];
+        known = one->type == type ? one : NULL;
+    }
+    if (known == NULL) {
+        known = &r->unseen_types[(place + r->unseen_next++ % UNSEEN_PLACES) % UNSEEN_TYPES];
+    }
+    if (version == 0 || known->type != type || known->version != version) {
+        *known = (UnseenType){type, version, look_through(r, type)};
+    }
+    return known;
+}
+
 /* Whether operators on a value can change what objects show without an event, or its end can. */
 bool unseen_is(Recorder *r, PyObject *value) {
     PyTypeObject *type = Py_TYPE(value);
@@ -86,10 +106,5 @@ bool unseen_is(Recorder *r, PyObject *value) {
     if (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) {
         return false;
     }
-    UnseenType *known = &r->unseen_types[((uintptr_t)type >> 5) % (sizeof r->unseen_types / sizeof *r->unseen_types)];
-    unsigned version = type->tp_version_tag;
-    if (version == 0 || known->type != type || known->version != version) {
-        *known = (UnseenType){type, version, look_through(r, type)};
-    }
-    return known->unseen;
+    return known_of(r, type)->unseen;
 }
