@@ -36,6 +36,14 @@ func (s *session) openEngine(metrics *docker.Metrics, log *zap.Logger) (*docker.
 	return engine, nil
 }
 
+// checkDigest refuses another image than the one that was asked for.
+func (s *session) checkDigest(f docker.Facts) error {
+	if s.Digest == "" || s.Digest == f.ImageID {
+		return nil
+	}
+	return cli.Failf(cli.CodeFailed, "--image-digest: the image %s here is %s; build or load the right one, or name another digest", f.Image, f.ImageID)
+}
+
 // doctorCmd checks what a worker needs.
 type doctorCmd struct {
 	Format string `once:"" enum:"text,json" default:"text" placeholder:"FORM" help:"text or json."`

@@ -121,3 +121,15 @@ func (r *redisServer) close() {
 		r.embedded.close()
 	}
 }
+
+// openLedger opens the ledger, with the keys that encrypt what stands in Redis if there is a file of them.
+func (s *session) openLedger(p parts) (*ledger.Ledger, error) {
+	config := ledger.Config{Metrics: ledger.NewMetrics(p.metrics), Log: p.log}
+	if s.KeyFile != "" {
+		var err error
+		if config.Keys, err = ledger.ReadKeys(s.KeyFile); err != nil {
+			return nil, cli.Usagef("--key-file: %w", err)
+		}
+	}
+	return ledger.New(p.redis.client, config)
+}

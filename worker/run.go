@@ -189,3 +189,20 @@ func readiness(rdb redis.UniversalClient, engine *docker.Engine, guard *canary.G
 		}),
 	)
 }
+
+// fitBudget makes sure that the largest job that this worker takes fits into its memory budget.
+func (s *session) fitBudget(maxima job.Limits, hostBytes int64, log *zap.Logger) (job.Limits, error) {
+	if s.Budget == 0 {
+		s.Budget = cli.Size(budget.OfHost(hostBytes))
+	}
+	if maxima.MemoryBytes <= int64(s.Budget) {
+		return maxima, nil
+	}
+	log.Warn("jobs of the whole fleet may ask for no more memory than the budget of this worker; raise --budget if they shall",
+		zap.String("budget", job.FormatBytes(int64(s.Budget))), zap.String("largest", job.FormatBytes(maxima.MemoryBytes)))
+	maxima.MemoryBytes = int64(s.Budget)
+	if err := maxima.Validate(job.MaxLimits()); err != nil {
+		return maxima, cli.Usagef("--budget: %s is not enough for any job", job.FormatBytes(int64(s.Budget)))
+	}
+	return maxima, nil
+}
