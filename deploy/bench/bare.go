@@ -18,6 +18,8 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/execra/tracefleet/internal/sandbox/docker"
 )
 
 // program is what the bare contenders run.
@@ -50,7 +52,7 @@ func openBare(ctx context.Context, dir, image string, f *fleet) (*bare, error) {
 	if err := x.unpack(ctx, image); err != nil {
 		return x, err
 	}
-	found, err := cli.ContainerList(ctx, container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", "dev.tracefleet.fleet="+f.name))})
+	found, err := cli.ContainerList(ctx, container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", docker.LabelFleet+"="+f.name))})
 	if err != nil {
 		return x, err
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+
+	"github.com/execra/tracefleet/internal/sandbox/docker"
 )
 
 // restSlots is the number of waiting sandboxes whose cost is measured.
@@ -61,7 +63,7 @@ type use struct {
 
 func (x *bare) use(ctx context.Context, f *fleet) (use, error) {
 	var u use
-	found, err := x.cli.ContainerList(ctx, container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", "dev.tracefleet.fleet="+f.name))})
+	found, err := x.cli.ContainerList(ctx, container.ListOptions{Filters: filters.NewArgs(filters.Arg("label", docker.LabelFleet+"="+f.name))})
 	if err != nil {
 		return u, err
 	}

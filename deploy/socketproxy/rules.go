@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/execra/tracefleet/internal/sandbox/docker"
 )
 
 // only refuses a request with other parameters than those of want. A parameter
@@ -76,7 +78,7 @@ func image(p *proxy, r *http.Request, match []string, body []byte) (call, error)
 
 // list is for the containers of the fleet.
 func list(p *proxy, r *http.Request, match []string, body []byte) (call, error) {
-	filter, err := json.Marshal(map[string]map[string]bool{"label": {"dev.tracefleet.fleet=" + p.fleet: true}})
+	filter, err := json.Marshal(map[string]map[string]bool{"label": {docker.LabelFleet + "=" + p.fleet: true}})
 	if err != nil {
 		return call{}, err
 	}

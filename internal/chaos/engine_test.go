@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/execra/tracefleet/internal/sandbox/docker"
 )
 
 // engine is a Docker engine of the test's own, which may be broken. It has no network and keeps
@@ -234,7 +236,7 @@ func (c container) launched() time.Time {
 
 // containers lists all containers of a fleet, dead ones too.
 func (e *engine) containers(ctx context.Context, fleet string) ([]container, error) {
-	filter, err := json.Marshal(map[string][]string{"label": {"dev.tracefleet.fleet=" + fleet}})
+	filter, err := json.Marshal(map[string][]string{"label": {docker.LabelFleet + "=" + fleet}})
 	if err != nil {
 		return nil, err
 	}

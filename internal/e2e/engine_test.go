@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
+
+	"github.com/execra/tracefleet/internal/sandbox/docker"
 )
 
 // engine asks the Docker Engine what it has, without any code of the fleet:
@@ -71,7 +73,7 @@ type container struct {
 
 // containers lists all containers of a fleet, dead ones too.
 func (e *engine) containers(ctx context.Context, fleet string) ([]container, error) {
-	filter, err := json.Marshal(map[string][]string{"label": {"dev.tracefleet.fleet=" + fleet}})
+	filter, err := json.Marshal(map[string][]string{"label": {docker.LabelFleet + "=" + fleet}})
 	if err != nil {
 		return nil, err
 	}

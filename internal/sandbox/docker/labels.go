@@ -6,10 +6,13 @@ import (
 	"time"
 )
 
-// The labels of every container that this package creates. The reaper trusts
-// nothing else to tell its own containers from other people's.
+// LabelFleet is the label of every container that this package creates whose value is the fleet's name: an
+// engine that is asked for the containers with it lists a fleet's sandboxes.
+const LabelFleet = "dev.tracefleet.fleet"
+
+// The other labels of every container that this package creates. The reaper trusts nothing but them and
+// LabelFleet to tell its own containers from other people's.
 const (
-	labelFleet    = "dev.tracefleet.fleet"
 	labelWorker   = "dev.tracefleet.worker"
 	labelInstance = "dev.tracefleet.instance"
 	labelLaunched = "dev.tracefleet.launched"
@@ -28,7 +31,7 @@ type tag struct {
 
 func (t tag) labels() map[string]string {
 	return map[string]string{
-		labelFleet:    t.Fleet,
+		LabelFleet:    t.Fleet,
 		labelWorker:   t.Worker,
 		labelInstance: t.Instance,
 		labelLaunched: t.Launched.UTC().Format(time.RFC3339),
@@ -39,7 +42,7 @@ func (t tag) labels() map[string]string {
 // parseTag reads the labels of a container of the given fleet; false when they
 // are not those of one of ours. An unreadable time counts as long past.
 func parseTag(labels map[string]string, fleet string) (tag, bool) {
-	if fleet == "" || labels[labelFleet] != fleet || labels[labelInstance] == "" {
+	if fleet == "" || labels[LabelFleet] != fleet || labels[labelInstance] == "" {
 		return tag{}, false
 	}
 	t := tag{Fleet: fleet, Worker: labels[labelWorker], Instance: labels[labelInstance]}

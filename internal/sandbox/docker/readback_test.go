@@ -181,7 +181,7 @@ func TestReadBackRefusesOtherFacts(t *testing.T) {
 		"Container":                          func(c *container.InspectResponse) { c.ContainerJSONBase = nil },
 		"HostConfig.Ulimits":                 func(c *container.InspectResponse) { c.HostConfig.Ulimits[0].Hard = -1 },
 		"HostConfig.Tmpfs./tmp":              func(c *container.InspectResponse) { c.HostConfig.Tmpfs["/tmp"] = "rw" },
-		"Config.Labels.dev.tracefleet.fleet": func(c *container.InspectResponse) { delete(c.Config.Labels, labelFleet) },
+		"Config.Labels.dev.tracefleet.fleet": func(c *container.InspectResponse) { delete(c.Config.Labels, LabelFleet) },
 	} {
 		got := echo(t, asked)
 		change(&got)

@@ -146,7 +146,7 @@ func (e *Engine) isLive(name string) bool {
 func (e *Engine) list(ctx context.Context) (found []container.Summary, err error) {
 	err = e.call(ctx, opList, e.cfg.CallTimeout, func(ctx context.Context) (err error) {
 		found, err = e.cli.ContainerList(ctx, container.ListOptions{
-			All: true, Filters: filters.NewArgs(filters.Arg("label", labelFleet+"="+e.cfg.Fleet)),
+			All: true, Filters: filters.NewArgs(filters.Arg("label", LabelFleet+"="+e.cfg.Fleet)),
 		})
 		return err
 	})

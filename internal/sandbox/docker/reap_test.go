@@ -45,7 +45,7 @@ func TestReap(t *testing.T) {
 			tg.Worker, tg.Deadline = "other", now.Add(-time.Second)
 		})),
 		"times that cannot be read": plant(t, e, map[string]string{
-			labelFleet: e.cfg.Fleet, labelInstance: "i", labelWorker: "other", labelDeadline: "never",
+			LabelFleet: e.cfg.Fleet, labelInstance: "i", labelWorker: "other", labelDeadline: "never",
 		}),
 		"ours, and lost": plant(t, e, of(func(tg *tag) { tg.Instance = e.instance })),
 	}
@@ -56,7 +56,7 @@ func TestReap(t *testing.T) {
 		})),
 		"a twin's, younger than this worker": plant(t, e, of(func(tg *tag) { tg.Launched = now.Add(time.Minute) })),
 		"without our labels":                 plant(t, e, nil),
-		"with half of our labels":            plant(t, e, map[string]string{labelFleet: e.cfg.Fleet}),
+		"with half of our labels":            plant(t, e, map[string]string{LabelFleet: e.cfg.Fleet}),
 		"alive":                              start(t, e, job.DefaultLimits()).name,
 	}
 	n, err := e.Reap(context.Background())

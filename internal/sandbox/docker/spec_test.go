@@ -150,14 +150,14 @@ func TestTagRoundTrip(t *testing.T) {
 	for name, labels := range map[string]map[string]string{
 		"none":           nil,
 		"another fleet":  (tag{Fleet: "other", Instance: "i"}).labels(),
-		"no instance":    {labelFleet: want.Fleet},
-		"only the start": {labelFleet: want.Fleet + "-2", labelInstance: "i"},
+		"no instance":    {LabelFleet: want.Fleet},
+		"only the start": {LabelFleet: want.Fleet + "-2", labelInstance: "i"},
 	} {
 		if _, ok := parseTag(labels, want.Fleet); ok {
 			t.Errorf("%s: taken for ours", name)
 		}
 	}
-	if _, ok := parseTag(map[string]string{labelFleet: "", labelInstance: "i"}, ""); ok {
+	if _, ok := parseTag(map[string]string{LabelFleet: "", labelInstance: "i"}, ""); ok {
 		t.Error("no fleet: taken for ours")
 	}
 }
