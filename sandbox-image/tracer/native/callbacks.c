@@ -89,10 +89,7 @@ static __attribute__((noinline)) PyObject *line_comes(const Place place, Facts *
     }
     uint64_t hits = late_count(r, facts, counter, _PyInterpreterFrame_LASTI(place.frame));
     Thread *thread = threads_current(r, place.state);
-    if (thread != NULL && r->saturating) {
-        threads_walk(r, thread, place.frame);
-    }
-    Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
+    Activation *activation = running(&place, thread, facts);
     bool passed = false;
     if (activation != NULL) {
         int node = r->passing ? late_line(r, thread, activation, place.code, hits) : -1;
@@ -175,10 +172,7 @@ static PyObject *leave(PyObject *self, PyObject *const *arguments, size_t flags,
     }
     count_up(r, C_OTHER);
     Thread *thread = threads_current(r, place.state);
-    if (thread != NULL && r->saturating) {
-        threads_walk(r, thread, place.frame);
-    }
-    Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
+    Activation *activation = running(&place, thread, facts);
     if (activation != NULL) {
         if (r->passing) {
             late_reach(r, thread, activation);

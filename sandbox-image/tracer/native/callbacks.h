@@ -29,6 +29,18 @@ static inline bool arrive(PyObject *self, PyObject *const *arguments, size_t fla
     return place->frame != NULL && place->frame->f_executable == arguments[0];
 }
 
+/* Return what the thread knows of the function that runs, NULL for nothing. While not every event comes it may have missed some. */
+static ALWAYS_INLINE Activation *running(const Place *place, Thread *thread, Facts *facts) {
+    Recorder *r = place->recorder;
+    if (thread == NULL) {
+        return NULL;
+    }
+    if (r->saturating) {
+        threads_walk(r, thread, place->frame);
+    }
+    return threads_top(r, thread, place->frame, facts);
+}
+
 /* The line of the instruction that a frame is at; that of its last event where there is none. */
 static inline void set_line(Activation *activation) {
     int line = line_of(activation->facts, _PyInterpreterFrame_LASTI(activation->frame));

@@ -31,10 +31,10 @@ static Py_ssize_t index_at(const PyDictKeysObject *keys, size_t at) {
 
 /* Return what a dictionary has for exactly this key, NULL for nothing; its table is probed as dictionaries do. */
 static PyObject *value_for(const PyDictObject *dict, const PyObject *key, Py_hash_t hash) {
-    enum { SHIFT = 5, MOST_PROBES = 4096 };
+    enum { SHIFT = 5 };
     PyDictKeysObject *keys = dict->ma_keys;
     size_t mask = (size_t)DK_SIZE(keys) - 1, perturbed = (size_t)hash, at = perturbed & mask;
-    for (int i = 0; dict->ma_values == NULL && i < MOST_PROBES; i++) {
+    for (int i = 0; dict->ma_values == NULL && i < MAX_STEPS; i++) {
         Py_ssize_t index = index_at(keys, at);
         if (index == DKIX_EMPTY) {
             break;
@@ -53,7 +53,7 @@ static PyObject *value_for(const PyDictObject *dict, const PyObject *key, Py_has
 void ordered_add(Shape *shape, PyObject *value) {
     const Ordered *ordered = (const Ordered *)value;
     const OrderedNode *node = ordered->first;
-    for (; node != NULL && shape->count < MAX_ITEMS; node = node->next) {
+    for (int i = 0; i < MAX_STEPS && node != NULL && shape->count < MAX_ITEMS; i++, node = node->next) {
         PyObject *held = value_for(&ordered->dict, node->key, node->hash);
         if (held != NULL) {
             shape_add(shape, node->key, NULL, held);

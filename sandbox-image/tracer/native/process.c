@@ -47,7 +47,7 @@ PyObject *process_except_for(PyObject *module, PyObject *arguments) {
     bool known = PyObject_GC_IsTracked(spared);
     PyObject_GC_UnTrack(spared);
     PyObject *result = PyObject_CallNoArgs(freeze);
-    if (known) {
+    if (known && !PyObject_GC_IsTracked(spared)) {
         PyObject_GC_Track(spared);
     }
     return result;

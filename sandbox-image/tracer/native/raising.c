@@ -58,10 +58,7 @@ PyObject *on_raise(PyObject *self, PyObject *const *arguments, size_t flags, PyO
         monitoring_ignore_raising(r);
     }
     Thread *thread = threads_current(r, place.state);
-    if (thread != NULL && r->saturating) {
-        threads_walk(r, thread, place.frame);
-    }
-    Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
+    Activation *activation = running(&place, thread, facts);
     if (activation != NULL && r->passing) {
         late_reach(r, thread, activation);
     }
@@ -114,10 +111,7 @@ PyObject *on_unwind(PyObject *self, PyObject *const *arguments, size_t flags, Py
     }
     count_up(r, C_OTHER);
     Thread *thread = r->ignoring_raising ? NULL : threads_current(r, place.state);
-    if (thread != NULL && r->saturating) {
-        threads_walk(r, thread, place.frame);
-    }
-    Activation *activation = thread != NULL ? threads_top(r, thread, place.frame, facts) : NULL;
+    Activation *activation = running(&place, thread, facts);
     if (activation != NULL) {
         if (r->passing) {
             late_leave(r, thread, activation);

@@ -8,8 +8,6 @@
 #include <internal/pycore_object.h>
 #include <internal/pycore_setobject.h>
 
-enum { MAX_STEPS = 4096 };
-
 /* Whether a type is written in C, so that its layout and name are not the program's. */
 bool is_in_c(PyTypeObject *type) {
     return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0;

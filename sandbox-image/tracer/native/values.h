@@ -103,6 +103,8 @@ enum {
     TAG_LIST = 32, TAG_TUPLE, TAG_SET, TAG_DICT, TAG_INSTANCE, TAG_CLASS, TAG_RANGE, TAG_RAW,
 };
 
+enum { MAX_STEPS = 4096 }; /* entries that are looked at for those that are shown: a program can make most of them empty */
+
 /* shapes.c */
 typedef struct Shape {
     int tag;

@@ -286,7 +286,7 @@ static bool name_changed(Recorder *r, Activation *activation, PyObject *name, ui
         variable = variable_add(r, activation, name, hash_of(name));
     }
     if (variable == NULL) {
-        return true;
+        return !kept;
     }
     present[variable - activation->said->variables] = true;
     if (kept || variable->said == print) {

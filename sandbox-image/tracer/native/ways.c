@@ -70,48 +70,69 @@ static bool is_next(const Flow *flow, int from, int to) {
     return false;
 }
 
-/* Find the way from one node to another; NULL when there is no memory. */
+/* Search the way between two nodes, of which the second does not follow the first at once. Return how many are in between,
+ * -1 when there is no way; the node before each goes into back, which has room for two of every node. */
+static int search_back(const Flow *flow, int from, int to, int32_t *back) {
+    int32_t *stack = back + flow->count;
+    /* A thread can be on a way that was taken back meanwhile. */
+    if (!search(flow, from, to, false, back, stack) && !search(flow, from, to, true, back, stack)) {
+        return -1;
+    }
+    int count = 0;
+    for (int at = back[to]; at != from; at = back[at]) {
+        count++;
+    }
+    return count;
+}
+
+/* Make the way between two nodes, given what a search has returned and left; NULL when there is no memory. */
+static Path *way_make(const Facts *facts, int from, int to, int count, const int32_t *back) {
+    const Flow *flow = facts->flow;
+    const Node *end = &flow->nodes[to];
+    size_t room = (size_t)Py_MAX(count, 0);
+    Path *path = PyMem_RawMalloc(sizeof(Path) + (room + 1) * sizeof(PassedLine) + room * sizeof(int32_t));
+    if (path == NULL) {
+        return NULL;
+    }
+    *path = (Path){.next = end->paths, .from = from, .count = count, .node = (int32_t *)(path->lines + room + 1)};
+    for (int at = to, i = count; i > 0;) {
+        at = back[at];
+        path->node[--i] = at;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!flow->nodes[path->node[i]].silent) {
+            path->lines[path->line_count++] = ways_line(facts, path->node[i]);
+        }
+    }
+    path->told = path->line_count;
+    if (has_line(facts, end)) {
+        path->lines[path->told++] = ways_line(facts, to);
+    }
+    path->plain = count >= 0 && path->told > path->line_count && !end->passed && !end->starts && passing_entries(facts, end->unit) <= 1;
+    return path;
+}
+
+/* Return the way from one node to another, which is searched when it is asked for the first time; NULL when there is no memory. */
 const Path *ways_search(const Facts *facts, int from, int to) {
     Flow *flow = facts->flow;
-    const Node *end = &flow->nodes[to];
-    for (const Path *path = end->paths; path != NULL; path = path->next) {
+    for (const Path *path = flow->nodes[to].paths; path != NULL; path = path->next) {
         if (path->from == from) {
             return path;
         }
     }
-    /* A search takes time for each node of the code: a literal of 16,000 lines has as many ways. */
-    bool direct = is_next(flow, from, to), found = direct;
-    int32_t *back = direct ? NULL : PyMem_RawMalloc((size_t)flow->count * 2 * sizeof(int32_t));
-    if (!direct && back == NULL) {
-        return NULL;
+    int count = 0;
+    int32_t *back = NULL;
+    if (!is_next(flow, from, to)) { /* a search takes time for each node of the code: a literal of 16,000 lines has as many ways */
+        back = PyMem_RawMalloc((size_t)flow->count * 2 * sizeof(int32_t));
+        if (back == NULL) {
+            return NULL;
+        }
+        count = search_back(flow, from, to, back);
     }
-    if (!direct) { /* A thread can be on a way that was taken back meanwhile. */
-        found = search(flow, from, to, false, back, back + flow->count) || search(flow, from, to, true, back, back + flow->count);
-    }
-    int count = found ? 0 : -1;
-    for (int at = to; found && !direct && (at = back[at]) != from;) {
-        count++;
-    }
-    size_t room = (size_t)Py_MAX(count, 0);
-    Path *path = PyMem_RawMalloc(sizeof(Path) + (room + 1) * sizeof(PassedLine) + room * sizeof(int32_t));
+    Path *path = way_make(facts, from, to, count, back);
+    PyMem_RawFree(back);
     if (path != NULL) {
-        *path = (Path){.next = flow->nodes[to].paths, .from = from, .count = count, .node = (int32_t *)(path->lines + room + 1)};
-        for (int at = to, i = count; i > 0;) {
-            at = back[at];
-            path->node[--i] = at;
-        }
-        for (int i = 0; i < count; i++) {
-            if (!flow->nodes[path->node[i]].silent) {
-                path->lines[path->line_count++] = ways_line(facts, path->node[i]);
-            }
-        }
-        path->told = path->line_count;
-        if (has_line(facts, end)) {
-            path->lines[path->told++] = ways_line(facts, to);
-        }
-        path->plain = count >= 0 && path->told > path->line_count && !end->passed && !end->starts && passing_entries(facts, end->unit) <= 1;
         flow->nodes[to].paths = path;
     }
-    PyMem_RawFree(back);
     return path;
 }
