@@ -121,6 +121,17 @@ func TestBehaviour(t *testing.T) {
 				t.Errorf("got %d and %d changes by lines 8 and 13, want 100 and 100", told[9], told[14])
 			}
 		}},
+		"entries that were emptied are not all looked through": {script("import collections, functools\nd = collections.OrderedDict.fromkeys(range(5000))\nlist(map(functools.partial(dict.__delitem__, d), range(4999)))\nx = 1\n"), func(t *testing.T, _ outcome, rec trace.Recording) {
+			var last string // what was told of the dictionary, of which the last entry is left
+			for _, e := range rec.Trace.Events {
+				for _, object := range e.Heap {
+					last = string(object.Value)
+				}
+			}
+			if !strings.Contains(last, `["ELIDED",1]`) {
+				t.Errorf("got %s, want one entry that is not shown", last)
+			}
+		}},
 		"killed in a loop that waits":               waiting(func(*program) {}),
 		"killed in a loop that waits, lines":        waiting(func(p *program) { p.Mode = "lines" }),
 		"killed in a loop that waits, after budget": waiting(func(p *program) { p.Events = 40 }),
