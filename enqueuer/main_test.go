@@ -71,6 +71,8 @@ func TestWrongUse(t *testing.T) {
 		"no command":          {args: nil, code: cli.CodeUsage, says: "see enqueuer --help"},
 		"unknown command":     {args: []string{"trce", file}, code: cli.CodeUsage, says: "trce"},
 		"unknown flag":        {args: []string{"trace", file, "--bogus"}, code: cli.CodeUsage, says: "see enqueuer trace --help"},
+		"flag of a second":    {args: []string{"dlq", "list", "--since", "yesterday"}, code: cli.CodeUsage, says: "see enqueuer dlq list --help"},
+		"second of its own":   {args: []string{"batch", "submit", file, "--wall", "5"}, code: cli.CodeUsage, says: "see enqueuer batch submit --help"},
 		"no program":          {args: []string{"trace"}, code: cli.CodeUsage, says: "<program>"},
 		"unknown format":      {args: []string{"get", "x", "--format", "xml"}, code: cli.CodeUsage, says: "--format"},
 		"time without a unit": {args: []string{"trace", file, "--wall", "10"}, code: cli.CodeUsage, says: "500ms, 10s or 2m"},

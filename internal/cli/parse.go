@@ -73,7 +73,7 @@ func usage(name string, err error) error {
 	var fault *kong.ParseError
 	if errors.As(err, &fault) && fault.Context != nil {
 		if selected := fault.Context.Selected(); selected != nil {
-			command = name + " " + selected.Name
+			command = name + " " + selected.Path()
 		}
 	}
 	return Usagef("%s; see %s --help", err.Error(), command)
