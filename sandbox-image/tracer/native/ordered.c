@@ -29,12 +29,12 @@ static Py_ssize_t index_at(const PyDictKeysObject *keys, size_t at) {
     return DK_LOG_SIZE(keys) < 32 ? ((const int32_t *)indices)[at] : (Py_ssize_t)((const int64_t *)indices)[at];
 }
 
-/* Return what a dictionary has for exactly this key, NULL for nothing; its table is probed as dictionaries do. */
-static PyObject *value_for(const PyDictObject *dict, const PyObject *key, Py_hash_t hash) {
+/* Return what a dictionary has for exactly this key, NULL for nothing; its table is probed as dictionaries do, for as many steps as are left. */
+static PyObject *value_for(const PyDictObject *dict, const PyObject *key, Py_hash_t hash, int *steps) {
     enum { SHIFT = 5 };
     PyDictKeysObject *keys = dict->ma_keys;
     size_t mask = (size_t)DK_SIZE(keys) - 1, perturbed = (size_t)hash, at = perturbed & mask;
-    for (int i = 0; dict->ma_values == NULL && i < MAX_STEPS; i++) {
+    for (; dict->ma_values == NULL && *steps > 0; --*steps) {
         Py_ssize_t index = index_at(keys, at);
         if (index == DKIX_EMPTY) {
             break;
@@ -53,8 +53,9 @@ static PyObject *value_for(const PyDictObject *dict, const PyObject *key, Py_has
 void ordered_add(Shape *shape, PyObject *value) {
     const Ordered *ordered = (const Ordered *)value;
     const OrderedNode *node = ordered->first;
-    for (int i = 0; i < MAX_STEPS && node != NULL && shape->count < MAX_ITEMS; i++, node = node->next) {
-        PyObject *held = value_for(&ordered->dict, node->key, node->hash);
+    /* For nodes and probes together: keys whose hashes collide must not make it a square. */
+    for (int steps = MAX_STEPS; steps > 0 && node != NULL && shape->count < MAX_ITEMS; steps--, node = node->next) {
+        PyObject *held = value_for(&ordered->dict, node->key, node->hash, &steps);
         if (held != NULL) {
             shape_add(shape, node->key, NULL, held);
         }
