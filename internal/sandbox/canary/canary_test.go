@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,11 +41,14 @@ func TestLook(t *testing.T) {
 	t.Logf("a look took %v", time.Since(start))
 }
 
+// goodTasks is how many tasks a sandbox may have: the 64 processes of a job by default, and the supervisor's own.
+const goodTasks = wire.SupervisorTasks + 64
+
 // good is what the canary finds in a sandbox as it should be.
 func good() findings {
 	f := findings{
 		Status: map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "Uid": "64000 64000 64000 64000", "Gid": "64000 64000 64000 64000", "Groups": ""},
-		Cgroup: map[string]string{"memory": "268435456", "pids": "80", "cpu": "100000 100000"}, Rlimits: map[string]int64{"core": 0, "nofile": 40, "fsize": 1 << 20},
+		Cgroup: map[string]string{"memory": "268435456", "pids": strconv.Itoa(goodTasks), "cpu": "100000 100000"}, Rlimits: map[string]int64{"core": 0, "nofile": 40, "fsize": 1 << 20},
 		Writable: []string{"/job", "/tmp", "/dev/shm"}, RootReadOnly: true, Calls: map[string]string{"bpf": "EPERM"}, Families: map[string]string{"vsock": "EPERM"},
 		Processes: []int{1},
 	}
@@ -98,9 +102,9 @@ func TestJudge(t *testing.T) {
 		"the flood went on": {func(_ *findings, out *sandbox.Outcome) { out.End.Killed = wire.KilledWall }, "flood"},
 		"no end":            {func(_ *findings, out *sandbox.Outcome) { out.End = nil }, "flood"},
 		"all of it kept":    {func(_ *findings, out *sandbox.Outcome) { out.Stdout.Data = make([]byte, 1<<20) }, "kept"},
-		"under gVisor":      {func(f *findings, _ *sandbox.Outcome) { f.GVisor, f.Cgroup, f.Rlimits["nproc"] = true, nil, 80 }, ""},
+		"under gVisor":      {func(f *findings, _ *sandbox.Outcome) { f.GVisor, f.Cgroup, f.Rlimits["nproc"] = true, nil, goodTasks }, ""},
 		"gVisor, no filter": {func(f *findings, _ *sandbox.Outcome) {
-			f.GVisor, f.Status["Seccomp"], f.Calls["bpf"], f.Rlimits["nproc"] = true, "0", "EINVAL", 80
+			f.GVisor, f.Status["Seccomp"], f.Calls["bpf"], f.Rlimits["nproc"] = true, "0", "EINVAL", goodTasks
 		}, ""},
 		"gVisor, no own bound": {func(f *findings, _ *sandbox.Outcome) { f.GVisor, f.Rlimits["nproc"] = true, -1 }, "nproc"},
 	} {
