@@ -68,7 +68,7 @@ func arrayText(r *byteReader, array bool) string {
 	total := int64(1)
 	for i := range shape {
 		n := int64(min(r.uint64(), 1<<40))
-		total *= n
+		total = min(total, 1<<20) * n // more than are ever shown, and no overflow
 		shape[i] = strconv.FormatInt(n, 10)
 	}
 	var shown []string

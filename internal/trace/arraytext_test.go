@@ -45,3 +45,20 @@ func TestArrayText(t *testing.T) {
 		})
 	}
 }
+
+// TestArrayTextOfManyItems has dimensions whose product is more than 64 bits, as only a forged record has them, or nothing for one of them.
+func TestArrayTextOfManyItems(t *testing.T) {
+	t.Parallel()
+	for want, last := range map[string]uint64{
+		"(1099511627776, 1099511627776) int64 [...]": 1 << 40,
+		"(1099511627776, 0) int64 []":                0,
+	} {
+		data := []byte("l\x00\x00\x00\x00\x00\x00\x00")
+		for _, n := range []uint64{8, 2, 1 << 40, last} {
+			data = binary.LittleEndian.AppendUint64(data, n)
+		}
+		if got := arrayText(&byteReader{rest: data}, true); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
