@@ -17,8 +17,8 @@ PyObject *process_map(PyObject *module, PyObject *arguments) {
     return memory == MAP_FAILED ? PyErr_SetFromErrno(PyExc_OSError) : PyMemoryView_FromMemory(memory, size, PyBUF_WRITE);
 }
 
-/* limit(open_files, file_bytes, cpu_s, processes): apply limits that can never be raised again; no limit on processes
- * when that is negative, and never a core file. Raises OSError. */
+/* limit(open_files, file_bytes, cpu_s, processes): apply limits that can never be raised again, of which a negative one is
+ * left as it is, and allow no core file. Raises OSError. */
 PyObject *process_limit(PyObject *module, PyObject *arguments) {
     long long files, bytes, seconds, processes;
     (void)module;
