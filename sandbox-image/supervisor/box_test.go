@@ -30,6 +30,7 @@ type boxOptions struct {
 	memory string
 	pids   string
 	extra  []string
+	args   []string // of the container's own program
 }
 
 // box is a started container that has said READY.
@@ -89,7 +90,7 @@ func launch(t testing.TB, o boxOptions) *box {
 		"--tmpfs", "/job:rw,noexec,nosuid,nodev,size=32m,nr_inodes=4096,mode=1777",
 		"--tmpfs", "/tmp:rw,noexec,nosuid,nodev,size=32m,nr_inodes=4096,mode=1777",
 		"--tmpfs", "/dev/shm:rw,noexec,nosuid,nodev,size=8m,nr_inodes=4096,mode=1777"}
-	args = append(append(args, o.extra...), o.image)
+	args = append(append(append(args, o.extra...), o.image), o.args...)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	stdin, err := cmd.StdinPipe()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -82,7 +83,7 @@ func spawn(args []string, folder string) (*interpreter, error) {
 		}
 		*end = os.NewFile(uintptr(near), "descriptor "+strconv.Itoa(i))
 	}
-	p.pid, err = syscall.ForkExec(args[0], args, &syscall.ProcAttr{
+	p.pid, err = forkExec(args[0], args, &syscall.ProcAttr{
 		Dir:   folder,
 		Env:   interpreterEnv(),
 		Files: []uintptr{uintptr(far[0]), uintptr(far[1]), uintptr(far[2]), uintptr(far[3]), uintptr(memory.fd)},
@@ -95,6 +96,16 @@ func spawn(args []string, folder string) (*interpreter, error) {
 		return nil, fmt.Errorf("start %s: %w", args[0], err)
 	}
 	return p, nil
+}
+
+// forkExec is syscall.ForkExec for a process that finds all signals as they are by default. The blocked ones are the thread's.
+func forkExec(path string, args []string, attr *syscall.ProcAttr) (int, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := resetSignals(); err != nil {
+		return 0, err
+	}
+	return syscall.ForkExec(path, args, attr)
 }
 
 // offer makes the interpreter, and with it the program's own processes, die for

@@ -43,6 +43,28 @@ type kernelSigaction struct {
 	mask     uint64
 }
 
+// resetSignals gives this process and the calling thread the state of signals that a program expects to find: none is blocked,
+// and none is ignored. Whoever started the engine may have ignored some, and that is handed down to every
+// process in a sandbox: what a program does would depend on it.
+func resetSignals() error {
+	for n := 1; n <= lastSignal; n++ {
+		var action kernelSigaction
+		if err := changeSignal(n, nil, &action); err != nil {
+			return fmt.Errorf("look at signal %d: %w", n, err)
+		}
+		if action.handler != sigIgnore {
+			continue
+		}
+		if err := changeSignal(n, &kernelSigaction{handler: sigDefault}, nil); err != nil {
+			return fmt.Errorf("stop ignoring signal %d: %w", n, err)
+		}
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
+		return fmt.Errorf("unblock all signals: %w", err)
+	}
+	return nil
+}
+
 // deafen makes the kernel drop every signal sent to this process, so that a
 // flood of them costs the supervisor nothing. It goes past os/signal, which
 // would leave handlers for SIGCHLD, SIGSEGV and others in place: each signal
@@ -59,10 +81,19 @@ func deafen() error {
 		case unix.SIGCHLD:
 			action.handler = sigDefault
 		}
-		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&action)), 0, unsafe.Sizeof(action.mask), 0, 0)
-		if errno != 0 {
-			return fmt.Errorf("ignore signal %d: %w", n, errno)
+		if err := changeSignal(n, &action, nil); err != nil {
+			return fmt.Errorf("ignore signal %d: %w", n, err)
 		}
+	}
+	return nil
+}
+
+// changeSignal sets the disposition of signal n, where one is given, and tells the one before, where that is asked for.
+func changeSignal(n int, action, before *kernelSigaction) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(before)),
+		unsafe.Sizeof(kernelSigaction{}.mask), 0, 0)
+	if errno != 0 {
+		return errno
 	}
 	return nil
 }

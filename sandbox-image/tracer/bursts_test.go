@@ -20,6 +20,7 @@ func spin(limit, then string) string {
 func TestBursts(t *testing.T) {
 	t.Parallel()
 	const forever, long, alone = "1 << 60", "10_000_000", "spin(LIMIT)\n"
+	const wakeSignal = 32 // as in native/bursts.c
 	cases := map[string]program{
 		"killed at the wall limit": with(spin(forever, alone), func(p *program) { p.Seconds, p.BurstMS = 3, 600_000 }),
 		"killed at the CPU limit":  with(spin(forever, alone), func(p *program) { p.CPUS, p.CPUMS, p.BurstMS = 2, 1500, 600_000 }),
@@ -29,6 +30,9 @@ func TestBursts(t *testing.T) {
 		"ends by itself":       with(spin(long, alone), func(p *program) { p.BurstMS = 20 }),
 		"ends by an exception": with(spin(long, alone+"1/0\n"), func(p *program) { p.BurstMS = 20 }),
 		"another tool at work": with(spin(long, "import sys\nsys.monitoring.use_tool_id(1, 'other')\n"+alone), func(p *program) { p.BurstMS = 20 }),
+		// A process inherits this from whoever started the engine.
+		"its signal ignored": with(spin(long, alone), func(p *program) { p.BurstMS, p.Ignored = 20, wakeSignal }),
+		"its signal blocked": with(spin(long, alone), func(p *program) { p.BurstMS, p.Blocked = 20, wakeSignal }),
 	}
 	for name, p := range cases {
 		p.Plain, p.Events, p.ExactMS = false, 100, 20

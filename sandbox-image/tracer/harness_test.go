@@ -45,6 +45,9 @@ type program struct {
 	// CPUMS is the processor time at which the tracer takes the program to be killed, CPUS at which it is; 0 for the harness's own.
 	CPUMS int64 `json:"cpu_ms,omitempty"`
 	CPUS  int64 `json:"cpu_s,omitempty"`
+	// Ignored and Blocked are signals that the traced interpreter finds so when it starts; 0 for none.
+	Ignored int `json:"ignored,omitempty"`
+	Blocked int `json:"blocked,omitempty"`
 	// Environment is added to what a program finds.
 	Environment map[string]string `json:"environment,omitempty"`
 	// Seed makes the program one that tests/generate.py writes.

@@ -155,7 +155,7 @@ static void timer_drop(void) {
 }
 
 /* Make the timer, of this thread where it is one's, and handle its signal; false when that cannot be had, or
- * another library handles the signal. */
+ * another library handles the signal. That it is ignored says nothing: so it may have been when the interpreter was started. */
 static bool timer_make(void) {
     Action before;
     struct sigevent event = {.sigev_notify = wake.of_thread ? SIGEV_THREAD_ID : SIGEV_SIGNAL, .sigev_signo = WAKE_SIGNAL};
@@ -167,7 +167,7 @@ static bool timer_make(void) {
         event._sigev_un._tid = wake.thread = gettid();
     }
     if (wake.action.handler == NULL || syscall(SYS_rt_sigaction, WAKE_SIGNAL, NULL, &before, sizeof before.mask) != 0 ||
-        (before.handler != SIG_DFL && before.handler != on_signal) ||
+        (before.handler != SIG_DFL && before.handler != SIG_IGN && before.handler != on_signal) ||
         syscall(SYS_rt_sigaction, WAKE_SIGNAL, &wake.action, NULL, sizeof before.mask) != 0) {
         return false;
     }
@@ -185,6 +185,9 @@ void bursts_open(Recorder *r, int64_t cpu_ms, int64_t wall_end_ms, int64_t inter
     wake.cpu_end = now + cpu_ms * MS;
     wake.wall_end = wall_end_ms > 0 ? wall_end_ms * MS : NEVER;
     wake.of_thread = !signals_find_workers();
+    /* The threads that the program starts inherit this. */
+    uint64_t signal = (uint64_t)1 << (WAKE_SIGNAL - 1);
+    syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &signal, NULL, sizeof signal);
     wake.last = Py_MIN(Py_MAX(left_of(now) / LAST_SHARE, 10 * MS), 50 * MS);
     /* How a handler returns is the C library's knowledge; the interpreter has set this signal by way of it. */
     if (syscall(SYS_rt_sigaction, SIGPIPE, NULL, &wake.action, sizeof wake.action.mask) != 0) {

@@ -3,7 +3,8 @@
     drive.py OUT JOB...
 
 Each JOB is a JSON file ``{"files":{path:text},"entrypoint","args","stdin","mode","values","include",
-"events","trace_bytes","exact_ms","seconds","plain","unbuffered","environment","pass_after","burst_ms","seed"}``; all but ``files``
+"events","trace_bytes","exact_ms","seconds","plain","unbuffered","environment","pass_after","burst_ms",
+"ignored","blocked","seed"}``; all but ``files``
 have defaults, and with ``seed`` the program is a generated one. For a JOB
 ``name.json`` the outcome is written to ``OUT/name.json``: ``{"plain":{"returncode","stdout","stderr"},
 "traced":{…,"ready","farewell"},"areas":[base64 of the committed bytes, for each area]}``. Byte strings are base64.
@@ -12,12 +13,15 @@ have defaults, and with ``seed`` the program is a generated one. For a JOB
 from __future__ import annotations
 
 import base64
+import ctypes
 import fcntl
 import json
 import os
 import pathlib
+import platform
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +35,7 @@ JOB = pathlib.Path("/job")
 HEADER = 4096
 PYTHON = "/usr/bin/python3"
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}
+RT_SIGACTION, RT_SIGPROCMASK = (13, 14) if platform.machine() == "x86_64" else (134, 135)  # as the kernel numbers them
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -75,6 +80,16 @@ def limit(job: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def hand_down(ignored: int, blocked: int) -> None:
+    """Ignore one signal and block one, each by its number and 0 for none, also those which the C library keeps for itself."""
+    if ignored:
+        action = (ctypes.c_uint64 * 4)(signal.SIG_IGN)
+        ctypes.CDLL(None).syscall(RT_SIGACTION, ignored, action, None, 8)
+    if blocked:
+        mask = ctypes.c_uint64(1 << (blocked - 1))
+        ctypes.CDLL(None).syscall(RT_SIGPROCMASK, signal.SIG_BLOCK, ctypes.byref(mask), None, 8)
+
+
 def start(arguments: list[str], environment: dict[str, str], **more: Any) -> subprocess.Popen[bytes]:
     """Start an interpreter in the job's folder with pipes as its streams."""
     return subprocess.Popen(
@@ -104,6 +119,7 @@ def run_traced(job: dict[str, Any], with_events: bool = True) -> dict[str, Any]:
         os.dup2(control, 3)
         os.dup2(trace, 4)
         os.closerange(5, 64)
+        hand_down(job.get("ignored", 0), job.get("blocked", 0))
 
     process = start([PYTHON, "-X", "tracefleet", "main.py"], job.get("environment", {}), preexec_fn=arrange, close_fds=False)
     far.close()
