@@ -23,10 +23,16 @@ PyObject *on_throw(PyObject *self, PyObject *const *arguments, size_t flags, PyO
     }
     count_up(r, C_OTHER);
     Thread *thread = threads_current(r, place.state);
-    if (thread != NULL && r->passing) {
-        late_parent(r, thread, place.frame->previous);
+    if (thread == NULL) {
+        Py_RETURN_NONE;
     }
-    Activation *activation = thread != NULL ? threads_resume(r, thread, place.frame, facts) : NULL;
+    _PyInterpreterFrame *lenders[MOST_LENDERS], *below;
+    int count = threads_lenders(thread, place.frame, lenders, &below);
+    if (r->passing) {
+        late_parent(r, thread, below);
+    }
+    threads_lend(r, thread, lenders, count);
+    Activation *activation = threads_resume(r, thread, place.frame, facts);
     if (activation != NULL) {
         set_line(activation);
         add_event(r, thread, activation, THROW, NULL, arguments[2]);

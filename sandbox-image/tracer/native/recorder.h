@@ -174,6 +174,8 @@ typedef struct Said {
 } Said;
 
 /* A running or suspended function. */
+enum { MOST_LENDERS = 64 };
+
 typedef struct Activation {
     _PyInterpreterFrame *frame;
     Facts *facts;
@@ -181,6 +183,7 @@ typedef struct Activation {
     int line;
     int node; /* of its last event, in Facts.flow; -1 when unknown */
     bool looked; /* at the iterators of the loops that it is in */
+    bool lent;   /* suspended, but below one that an exception was thrown into by way of it */
     Said *said;
 } Activation;
 
@@ -422,6 +425,8 @@ Thread *threads_meet(Recorder *r, PyThreadState *state);
 Thread *threads_known(const Recorder *r, const PyThreadState *state);
 Activation *threads_push(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts);
 Activation *threads_resume(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts);
+int threads_lenders(const Thread *thread, const _PyInterpreterFrame *frame, _PyInterpreterFrame **lenders, _PyInterpreterFrame **below);
+void threads_lend(Recorder *r, Thread *thread, _PyInterpreterFrame *const *lenders, int count);
 Activation *threads_find(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts);
 void threads_pop(Recorder *r, Thread *thread, _PyInterpreterFrame *frame);
 void threads_suspend(Recorder *r, Thread *thread, _PyInterpreterFrame *frame);

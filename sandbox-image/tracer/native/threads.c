@@ -119,7 +119,7 @@ Activation *threads_push(Recorder *r, Thread *thread, _PyInterpreterFrame *frame
     top->number = ++r->last_frame;
     top->line = facts->first_line;
     top->node = -1;
-    top->looked = false;
+    top->looked = top->lent = false;
     top->said = NULL;
     note_depth(r, thread);
     return top;
@@ -187,13 +187,11 @@ static void suspended_remove(Suspended *suspended, Activation *entry) {
     }
 }
 
-/* A generator or coroutine hands over a value and waits. */
-void threads_suspend(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
-    int at = thread->depth - 1;
-    if (at < 0 || thread->stack[at].frame != frame) {
-        return;
-    }
-    thread->depth--;
+/* Take the top of the stack to where suspended ones are kept. */
+static void suspend_top(Recorder *r, Thread *thread) {
+    int at = --thread->depth;
+    _PyInterpreterFrame *frame = thread->stack[at].frame;
+    thread->stack[at].lent = false;
     if (!suspended_room(r, &r->suspended)) {
         said_free(r, thread->stack[at].said);
         return;
@@ -207,8 +205,25 @@ void threads_suspend(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
     *entry = thread->stack[at];
 }
 
+/* A generator or coroutine hands over a value and waits. */
+void threads_suspend(Recorder *r, Thread *thread, _PyInterpreterFrame *frame) {
+    if (thread->depth == 0 || thread->stack[thread->depth - 1].frame != frame) {
+        return;
+    }
+    suspend_top(r, thread);
+    /* The value goes to whoever threw the exception: those that lent their frames have not run. */
+    while (thread->depth > 0 && thread->stack[thread->depth - 1].lent) {
+        suspend_top(r, thread);
+    }
+}
+
 /* A generator or coroutine goes on. */
 Activation *threads_resume(Recorder *r, Thread *thread, _PyInterpreterFrame *frame, Facts *facts) {
+    Activation *top = thread->depth > 0 ? &thread->stack[thread->depth - 1] : NULL;
+    if (top != NULL && top->lent && top->frame == frame && top->facts == facts) {
+        top->lent = false;
+        return top;
+    }
     if (r->suspended.table != NULL) {
         Activation *entry = suspended_at(&r->suspended, frame);
         if (entry->frame == frame) {
@@ -221,6 +236,34 @@ Activation *threads_resume(Recorder *r, Thread *thread, _PyInterpreterFrame *fra
         }
     }
     return threads_push(r, thread, frame, facts);
+}
+
+/* An exception that is thrown into a generator which delegates goes to the innermost one at once, without an event of those
+ * in between; the interpreter puts their frames below that one's as if they ran. List those, the innermost first,
+ * and what is below them. Of very many only the inner ones are found. */
+int threads_lenders(const Thread *thread, const _PyInterpreterFrame *frame, _PyInterpreterFrame **lenders, _PyInterpreterFrame **below) {
+    const _PyInterpreterFrame *top = thread->depth > 0 ? thread->stack[thread->depth - 1].frame : NULL;
+    _PyInterpreterFrame *next = frame->previous;
+    int count = 0;
+    while (top != frame && next != NULL && next != top && count < MOST_LENDERS && next->owner != FRAME_OWNED_BY_THREAD) {
+        if (next->owner == FRAME_OWNED_BY_GENERATOR && PyCode_Check(next->f_executable)) {
+            lenders[count++] = next;
+        }
+        next = next->previous;
+    }
+    *below = next;
+    return count;
+}
+
+/* Put them on the stack, as ones that have not run. */
+void threads_lend(Recorder *r, Thread *thread, _PyInterpreterFrame *const *lenders, int count) {
+    while (--count >= 0) {
+        Facts *facts = codes_find(r, _PyFrame_GetCode(lenders[count]));
+        Activation *activation = facts != NULL ? threads_resume(r, thread, lenders[count], facts) : NULL;
+        if (activation != NULL) {
+            activation->lent = true;
+        }
+    }
 }
 
 /* Return the activation of the frame that runs: the top of the stack, or what
