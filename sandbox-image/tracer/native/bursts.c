@@ -34,7 +34,7 @@ enum { WAKE_SIGNAL = 32, BURST = 600, COST_SHARE = 50, LAST_SHARE = 50 };
 
 /* As the kernel knows it: the C library refuses its own signals. */
 typedef struct Action {
-    void (*handler)(int);
+    uintptr_t handler;
     unsigned long flags;
     void (*restorer)(void);
     uint64_t mask;
@@ -44,7 +44,7 @@ typedef struct Action {
 static struct {
     Recorder *recorder;
     const PyInterpreterState *interpreter;
-    Action action;
+    Action action, before; /* ours, and what there was */
     timer_t timer;
     bool has_timer, queued, missed;
     bool of_thread;                  /* the timer is on a thread's clock */
@@ -74,11 +74,22 @@ static int64_t next_look(int64_t now, int64_t left) {
     return Py_MAX(Py_MIN(wake.next - now, left / 16), SOONEST);
 }
 
+/* Let a signal that the program has sent itself do what it does without us: it comes once more when the handler is left. */
+static void pass_on(void) {
+    if (wake.before.handler != (uintptr_t)SIG_IGN) {
+        syscall(SYS_rt_sigaction, WAKE_SIGNAL, &wake.before, NULL, sizeof wake.before.mask);
+        syscall(SYS_tgkill, getpid(), gettid(), WAKE_SIGNAL);
+    }
+}
+
 /* The timer's signal, in whichever thread computes. Does only what is safe at any instruction. */
-static void on_signal(int number) {
+static void on_signal(int number, siginfo_t *information, void *context) {
     (void)number;
+    (void)context;
     int error = errno;
-    if (wake.waiting) {
+    if (information->si_code != SI_TIMER) {
+        pass_on();
+    } else if (wake.waiting) {
         PyThreadState *state = PyThreadState_GetUnchecked();
         int64_t now = processor_ns(), left = left_of(now);
         bool due = left <= wake.last || now >= wake.next;
@@ -158,6 +169,7 @@ static void timer_drop(void) {
  * another library handles the signal. That it is ignored says nothing: so it may have been when the interpreter was started. */
 static bool timer_make(void) {
     Action before;
+    const uintptr_t ours = (uintptr_t)on_signal;
     struct sigevent event = {.sigev_notify = wake.of_thread ? SIGEV_THREAD_ID : SIGEV_SIGNAL, .sigev_signo = WAKE_SIGNAL};
     if (wake.has_timer && (!wake.of_thread || wake.thread == gettid())) {
         return true;
@@ -166,9 +178,14 @@ static bool timer_make(void) {
     if (wake.of_thread) {
         event._sigev_un._tid = wake.thread = gettid();
     }
-    if (wake.action.handler == NULL || syscall(SYS_rt_sigaction, WAKE_SIGNAL, NULL, &before, sizeof before.mask) != 0 ||
-        (before.handler != SIG_DFL && before.handler != SIG_IGN && before.handler != on_signal) ||
-        syscall(SYS_rt_sigaction, WAKE_SIGNAL, &wake.action, NULL, sizeof before.mask) != 0) {
+    if (wake.action.handler == 0 || syscall(SYS_rt_sigaction, WAKE_SIGNAL, NULL, &before, sizeof before.mask) != 0 ||
+        (before.handler != (uintptr_t)SIG_DFL && before.handler != (uintptr_t)SIG_IGN && before.handler != ours)) {
+        return false;
+    }
+    if (before.handler != ours) {
+        wake.before = before;
+    }
+    if (syscall(SYS_rt_sigaction, WAKE_SIGNAL, &wake.action, NULL, sizeof before.mask) != 0) {
         return false;
     }
     wake.has_timer = timer_create(wake.of_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID, &event, &wake.timer) == 0;
@@ -201,9 +218,9 @@ void bursts_open(Recorder *r, int64_t cpu_ms, int64_t wall_end_ms, int64_t inter
     bool returns = true;
     wake.action.flags = 0;
 #endif
-    wake.action.flags |= SA_RESTART | SA_ONSTACK;
+    wake.action.flags |= SA_RESTART | SA_ONSTACK | SA_SIGINFO;
     wake.action.mask = 0;
-    wake.action.handler = returns ? on_signal : NULL;
+    wake.action.handler = returns ? (uintptr_t)on_signal : 0;
 }
 
 /* Exact counting is over, or a burst: wait for the next. */

@@ -74,7 +74,8 @@ def encode(data: bytes) -> str:
 
 
 def limit(job: dict[str, Any]) -> None:
-    """Set, in the child of a plain run, the limits that the tracer sets."""
+    """Set, in the child of a plain run, the limits that the tracer sets, and signals as the supervisor does."""
+    hand_down(0, 0)
     resource.setrlimit(resource.RLIMIT_NOFILE, (job.get("open_files", 32),) * 2)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 20,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -82,12 +83,13 @@ def limit(job: dict[str, Any]) -> None:
 
 def hand_down(ignored: int, blocked: int) -> None:
     """Ignore one signal and block one, each by its number and 0 for none, also those which the C library keeps for itself."""
-    if ignored:
-        action = (ctypes.c_uint64 * 4)(signal.SIG_IGN)
-        ctypes.CDLL(None).syscall(RT_SIGACTION, ignored, action, None, 8)
+    call = ctypes.CDLL(None).syscall
+    for number in range(1, signal.NSIG):
+        # By default none is ignored, whatever the engine was started with; SIGPIPE and SIGXFSZ the interpreter ignores itself.
+        action = (ctypes.c_uint64 * 4)(signal.SIG_IGN if number == ignored else signal.SIG_DFL)
+        call(RT_SIGACTION, number, action, None, 8)
     if blocked:
-        mask = ctypes.c_uint64(1 << (blocked - 1))
-        ctypes.CDLL(None).syscall(RT_SIGPROCMASK, signal.SIG_BLOCK, ctypes.byref(mask), None, 8)
+        call(RT_SIGPROCMASK, signal.SIG_BLOCK, ctypes.byref(ctypes.c_uint64(1 << (blocked - 1))), None, 8)
 
 
 def start(arguments: list[str], environment: dict[str, str], **more: Any) -> subprocess.Popen[bytes]:
