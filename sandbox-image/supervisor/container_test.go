@@ -508,15 +508,13 @@ func TestNonsenseJobs(t *testing.T) {
 	}
 }
 
-// TestTracerThatCannotStartTheProgram orders a command line that is longer than
-// the kernel takes. The program has not run, so the exit status must not be taken for its own.
+// TestTracerThatCannotStartTheProgram orders a limit that the container does not
+// allow. The program has not run, so the exit status must not be taken for its own.
 func TestTracerThatCannotStartTheProgram(t *testing.T) {
 	t.Parallel()
-	info := aJob("")
-	info.Entrypoint = "sub/start.py"
-	info.Files[info.Entrypoint] = []byte("print('never')")
-	info.Args = []string{strings.Repeat("a", 200_000)}
-	got := startBox(t, boxOptions{}).run(info)
+	info := aJob("print('never')")
+	info.OpenFiles = 1000
+	got := startBox(t, boxOptions{extra: []string{"--ulimit", "nofile=500:500"}}).run(info)
 	if got.end != nil || !strings.Contains(got.fail, "did not start the program: exit status 70") || !strings.Contains(got.fail, "tracer: cannot start") {
 		t.Errorf("got end %+v, FAIL %q, want FAIL with the tracer's words", got.end, got.fail)
 	}

@@ -43,8 +43,8 @@ type hello struct {
 }
 
 // interpreterArgs is the command line that starts the tracer: a plain run of
-// the usual entrypoint, with the option on which tracefleet.pth starts the
-// tracer from the interpreter's site phase. The file need not exist yet.
+// a file, with the option on which tracefleet.pth starts the
+// tracer from the interpreter's site phase. The file need not exist yet; the tracer puts the job's in its place.
 func interpreterArgs() []string {
 	return []string{pythonPath, "-X", "tracefleet", "main.py"}
 }

@@ -7,9 +7,9 @@ The supervisor starts, with the working directory ``/job`` and descriptors 0-4 a
 before any job is known. ``tracefleet.pth`` (installed in ``/usr/lib/python3/dist-packages``) calls
 ``start()`` from the interpreter's ``site`` phase when, and only when, that -X option is there.
 ``start()`` reports ready, blocks until the job arrives, prepares the recorder and returns: from
-then on the interpreter does by itself what ``cd /job && python3 main.py ARGS`` does. So the
-program's frames, modules, tracebacks, exit code and output are CPython's own. When the job's
-entrypoint is not ``main.py`` the process replaces itself by an interpreter started for that file.
+then on the interpreter does by itself what ``cd /job && python3 ENTRYPOINT ARGS`` does. So the
+program's frames, modules, tracebacks, exit code and output are CPython's own. That another file than
+``main.py`` is to be run is put into the interpreter's configuration, which is not read before ``site`` is done.
 
 Descriptors: 0, 1, 2 belong to the program. 3 is the control channel: the tracer writes one line,
 ``{"python":"3.13.5","tracer":"c/1"}``, reads one line, the order (see ``control.Order``), and writes one byte

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 TRACER = "c/1"
 CONTROL_FD = 3
 MEMORY_FD = 4
-ORDER_FD = 5
-"""Holds the order for an interpreter that replaces the one that took it."""
 MAX_ORDER_BYTES = 8 << 20
 PASS_AFTER = 64
 """Hits after which a line's event need not come where the next one tells; negative: it always comes. Tests order others."""
@@ -51,7 +49,6 @@ class Order:
             raise OrderError(f"order is not JSON: {error}") from None
         if type(raw) is not dict:
             raise OrderError("order is not an object")
-        self.text = text
         self.entrypoint: str = _field(raw, "entrypoint", str)
         self.args: list[str] = _field(raw, "args", list, [])
         self.mode: str = _field(raw, "mode", str)
@@ -100,27 +97,15 @@ def report_start() -> None:
     os.close(CONTROL_FD)
 
 
-def read_order(fd: int) -> Order:
+def read_order() -> Order:
     """Block until the order's line is complete; raises ``OrderError`` at end of file."""
     line = bytearray()
     while not line.endswith(b"\n"):
-        chunk = os.read(fd, CHUNK_BYTES)
+        chunk = os.read(CONTROL_FD, CHUNK_BYTES)
         if not chunk or len(line) + len(chunk) > MAX_ORDER_BYTES:
             raise OrderError("no order came" if not chunk else "the order is too long")
         line += chunk
     return Order(line.decode("utf-8"))
-
-
-def keep_order(order: Order) -> None:
-    """Make descriptor 5 hold the order's line, for the interpreter that replaces this one."""
-    kept = os.memfd_create("order", 0)
-    _write_all(kept, order.text.encode("utf-8"))
-    os.lseek(kept, 0, os.SEEK_SET)
-    if kept == ORDER_FD:
-        os.set_inheritable(kept, True)
-        return
-    os.dup2(kept, ORDER_FD)
-    os.close(kept)
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -15,21 +15,8 @@ if TYPE_CHECKING:
 
     from .control import Order
 
-DEFAULT_ENTRYPOINT = "main.py"
 TRACER_PATH = "/usr/lib/tracefleet"
 OPTION = "tracefleet"
-AGAIN = "again"
-"""Value of the -X option in an interpreter that was started for another entrypoint."""
-
-
-def is_replacement() -> bool:
-    """Whether this interpreter replaced the one that reported ready."""
-    return sys._xoptions.get(OPTION) == AGAIN
-
-
-def replace(order: Order) -> None:
-    """Start the interpreter over for the order's entrypoint. Returns only by raising ``OSError``."""
-    os.execv(sys.executable, ["python3", "-X", f"{OPTION}={AGAIN}", "--", order.entrypoint, *order.args])
 
 
 def look_ahead() -> None:
@@ -63,8 +50,9 @@ def set_limits(order: Order) -> None:
 
 
 def dress(order: Order) -> None:
-    """Make ``sys`` look as after ``python3 ENTRYPOINT ARGS`` and hide the way the tracer came in."""
-    sys.argv[1:] = order.args
+    """Have the order's file run, make ``sys`` look as after ``python3 ENTRYPOINT ARGS``, and hide the way the tracer came in."""
+    _recorder.run_instead(order.entrypoint, f"{os.getcwd()}/{order.entrypoint}")
+    sys.argv[:] = [order.entrypoint, *order.args]
     sys.orig_argv[:] = ["python3", order.entrypoint, *order.args]
     sys._xoptions.pop(OPTION, None)
     if TRACER_PATH in sys.path:

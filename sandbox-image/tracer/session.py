@@ -17,15 +17,8 @@ def begin() -> None:
     """Report ready, take the order, and arrange everything for the program. Blocks in between."""
     process.look_ahead()
     _recorder.measure()
-    if process.is_replacement():
-        order = control.read_order(control.ORDER_FD)
-        os.close(control.ORDER_FD)
-    else:
-        control.report_ready()
-        order = control.read_order(control.CONTROL_FD)
-        if order.entrypoint != process.DEFAULT_ENTRYPOINT:
-            control.keep_order(order)
-            process.replace(order)
+    control.report_ready()
+    order = control.read_order()
     memory = Memory(control.MEMORY_FD, order.size, order.areas)
     os.close(control.MEMORY_FD)
     process.dress(order)

@@ -339,6 +339,7 @@ static PyMethodDef functions[] = {
     {"hush", module_hush, METH_O, NULL}, {"depart", module_depart, METH_O, NULL},
     {"measure", module_measure, METH_NOARGS, NULL}, {"map", process_map, METH_VARARGS, NULL},
     {"limit", process_limit, METH_VARARGS, NULL}, {"except_for", process_except_for, METH_VARARGS, NULL},
+    {"run_instead", process_run_instead, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef_Slot slots[] = {

@@ -2,6 +2,8 @@
  * of their own, which take as long to load as all of the tracer's Python. */
 #include "recorder.h"
 
+#include <internal/pycore_interp.h>
+
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -51,4 +53,42 @@ PyObject *process_except_for(PyObject *module, PyObject *arguments) {
         PyObject_GC_Track(spared);
     }
     return result;
+}
+
+/* Put a text in the place of one of the interpreter's configuration; false with an exception set when there is no memory. */
+static bool reword(wchar_t **place, PyObject *text) {
+    wchar_t *wide = PyUnicode_AsWideCharString(text, NULL);
+    size_t size = wide != NULL ? (wcslen(wide) + 1) * sizeof *wide : 0;
+    wchar_t *copy = wide != NULL ? PyMem_RawMalloc(size) : NULL; /* the configuration frees it so */
+    if (copy == NULL) {
+        PyMem_Free(wide);
+        if (!PyErr_Occurred()) {
+            PyErr_NoMemory();
+        }
+        return false;
+    }
+    memcpy(copy, wide, size);
+    PyMem_Free(wide);
+    PyMem_RawFree(*place);
+    *place = copy;
+    return true;
+}
+
+/* run_instead(name, path): have the interpreter run another file than its command line names, by its name there and by its
+ * absolute path. It opens the file, and puts its folder on the path for imports, when all preparations are over. */
+PyObject *process_run_instead(PyObject *module, PyObject *arguments) {
+    PyObject *name, *path;
+    PyConfig *config = &PyInterpreterState_Get()->config;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "UU", &name, &path)) {
+        return NULL;
+    }
+    if (config->run_filename == NULL || config->argv.length == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "the command line names no file");
+        return NULL;
+    }
+    if (!reword(&config->argv.items[0], name) || !reword(&config->run_filename, path)) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }

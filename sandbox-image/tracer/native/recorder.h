@@ -522,6 +522,7 @@ void signals_release(unsigned long held);
 /* process.c */
 COLD PyObject *process_map(PyObject *module, PyObject *arguments);
 COLD PyObject *process_limit(PyObject *module, PyObject *arguments);
+COLD PyObject *process_run_instead(PyObject *module, PyObject *arguments);
 COLD PyObject *process_except_for(PyObject *module, PyObject *arguments);
 
 /* auditing.c */
