@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 // process limits to itself and reads the rest.
 type control struct {
 	Entrypoint string      `json:"entrypoint"`
+	NoArchive  bool        `json:"no_archive,omitempty"` // the entrypoint is certainly none
 	Args       []string    `json:"args"`
 	Mode       string      `json:"mode"`
 	Values     bool        `json:"values"`
@@ -138,12 +140,15 @@ func writeBelow(folder, name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// archiveEnd begins the record at the end of every zip archive, which the interpreter runs as well (PKWARE's APPNOTE.TXT, 4.3.16).
+const archiveEnd = "PK\x05\x06"
+
 // controlLine returns the line that starts the program, with the trace memory
 // of the given layout, at the given reading of the monotonic clock.
 func controlLine(info wire.JobInfo, areas []wire.Area, size int64, now time.Duration) ([]byte, error) {
 	const backstop = 2 // seconds after which the kernel's own CPU limit follows ours
 	line, err := json.Marshal(control{
-		Entrypoint: info.Entrypoint, Args: nonNil(info.Args),
+		Entrypoint: info.Entrypoint, NoArchive: !bytes.Contains(info.Files[info.Entrypoint], []byte(archiveEnd)), Args: nonNil(info.Args),
 		Mode: info.TraceMode, Values: info.TraceValues, Include: nonNil(info.Include),
 		Events: info.TraceEvents, Areas: areas, Size: size,
 		OpenFiles: info.OpenFiles, FileBytes: info.FileBytes, Processes: info.Processes, NProc: info.NProc,

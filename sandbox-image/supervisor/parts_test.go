@@ -305,7 +305,7 @@ func TestControlLine(t *testing.T) {
 	if n := bytes.Count(line, []byte("\n")); n != 1 || line[len(line)-1] != '\n' {
 		t.Errorf("not one line: %q", line)
 	}
-	want := `{"entrypoint":"main.py","args":["a b","\n"],"mode":"full","values":true,"include":[],"events":7,` +
+	want := `{"entrypoint":"main.py","no_archive":true,"args":["a b","\n"],"mode":"full","values":true,"include":[],"events":7,` +
 		`"areas":[{"offset":4096,"capacity":4096},{"offset":8192,"capacity":2097152},{"offset":2105344,"capacity":524288},{"offset":2629632,"capacity":524288},{"offset":3153920,"capacity":135168},{"offset":3289088,"capacity":208896}],` +
 		`"size":3497984,"open_files":16,"file_bytes":9,"processes":1,"cpu_s":4,"exact_ms":375,"cpu_ms":1500,"wall_end_ms":14000}` + "\n"
 	if diff := cmp.Diff(want, string(line)); diff != "" {

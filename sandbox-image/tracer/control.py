@@ -50,6 +50,7 @@ class Order:
         if type(raw) is not dict:
             raise OrderError("order is not an object")
         self.entrypoint: str = _field(raw, "entrypoint", str)
+        self.no_archive: bool = _field(raw, "no_archive", bool, False)
         self.args: list[str] = _field(raw, "args", list, [])
         self.mode: str = _field(raw, "mode", str)
         self.values: bool = _field(raw, "values", bool, True)

@@ -12,6 +12,7 @@ import inspect, os, sys, traceback
 import sibling
 main = sys.modules["__main__"]
 print(sys.argv, sys.orig_argv, sys.path, __file__, main.__spec__, main.__loader__.path, main.__cached__)
+print(sys.path_importer_cache, sys.path_hooks)
 print(sibling.__file__, os.getcwd(), sorted(sys.path_importer_cache), inspect.getsource(main) == open(__file__).read())
 def f():
     raise ValueError(traceback.extract_stack()[-1].filename)

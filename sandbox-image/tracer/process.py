@@ -18,21 +18,25 @@ if TYPE_CHECKING:
 TRACER_PATH = "/usr/lib/tracefleet"
 OPTION = "tracefleet"
 
+_no_importers: dict[str, Any] = {}
+"""The file to run, when it is known that no importer takes it: the interpreter need not read it to find that out."""
+
 
 def look_ahead() -> None:
     """Do now what ``site`` does last, when the job is there: look in vain for the modules that customize an interpreter.
 
-    What the search leaves in the importers' caches it leaves now. Where there is such a module, ``site`` loads it as ever.
+    What the search leaves in the importers' caches it leaves now. Where there is such a module, ``site`` loads it as ever,
+    and the interpreter looks itself whether the file to run is an archive.
     """
     site = vars(sys.modules["site"])
     steps = ["execsitecustomize", "execusercustomize"] if site["ENABLE_USER_SITE"] else ["execsitecustomize"]
     if not any(PathFinder.find_spec(step.removeprefix("exec")) for step in steps):
         places = [path for path in sys.path if path != TRACER_PATH]
         for step in steps:
-            site[step] = _passed(site, step, places)
+            site[step] = _passed(site, step, places, sys.path_hooks[:])
 
 
-def _passed(site: dict[str, Any], step: str, places: list[str]) -> Callable[[], None]:
+def _passed(site: dict[str, Any], step: str, places: list[str], hooks: list[Any]) -> Callable[[], None]:
     """Return what stands for a step of ``site`` once, while there are no more places to look in."""
     original = site[step]
 
@@ -40,6 +44,8 @@ def _passed(site: dict[str, Any], step: str, places: list[str]) -> Callable[[], 
         site[step] = original
         if sys.path != places:
             original()
+        elif sys.path_hooks == hooks:
+            sys.path_importer_cache.update(_no_importers)
 
     return passed
 
@@ -51,7 +57,10 @@ def set_limits(order: Order) -> None:
 
 def dress(order: Order) -> None:
     """Have the order's file run, make ``sys`` look as after ``python3 ENTRYPOINT ARGS``, and hide the way the tracer came in."""
-    _recorder.run_instead(order.entrypoint, f"{os.getcwd()}/{order.entrypoint}")
+    path = f"{os.getcwd()}/{order.entrypoint}"
+    _recorder.run_instead(order.entrypoint, path)
+    if order.no_archive:
+        _no_importers[path] = None
     sys.argv[:] = [order.entrypoint, *order.args]
     sys.orig_argv[:] = ["python3", order.entrypoint, *order.args]
     sys._xoptions.pop(OPTION, None)

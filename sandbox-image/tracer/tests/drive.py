@@ -133,7 +133,7 @@ def run_traced(job: dict[str, Any], with_events: bool = True) -> dict[str, Any]:
             os.pwrite(memory, bytes(min(1 << 20, size - at)), at)
     fcntl.fcntl(memory, fcntl.F_ADD_SEALS, SEALS)
     order = {
-        "entrypoint": job.get("entrypoint", "main.py"), "args": job.get("args", []), "mode": job.get("mode", "full"),
+        "entrypoint": job.get("entrypoint", "main.py"), "no_archive": job.get("no_archive", True), "args": job.get("args", []), "mode": job.get("mode", "full"),
         "values": job.get("values", True), "include": job.get("include", ["."]), "events": job.get("events", 10000),
         "areas": areas, "size": size, "open_files": job.get("open_files", 32), "file_bytes": 16 << 20, "processes": 64,
         "cpu_s": job.get("cpu_s", 12), "exact_ms": job.get("exact_ms", 2500),
