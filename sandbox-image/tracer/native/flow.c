@@ -290,6 +290,7 @@ void flow_free(Flow *flow) {
     }
     ways_forget(flow);
     PyMem_RawFree(flow->nodes);
+    PyMem_RawFree(flow->direct);
     PyMem_RawFree(flow->edges);
     PyMem_RawFree(flow->node_at);
     PyMem_RawFree(flow->owner);

@@ -33,7 +33,7 @@ typedef struct Node {
     bool noisy;         /* other code of the program has run in it */
     bool passed;        /* its event need not come */
     bool ever;          /* has been passed once */
-    Path *paths;        /* the ways to it, by where they start */
+    Path *paths;        /* the ways to it through passed ones, by where they start */
     int way_from;       /* where the way that was asked for last starts, and that way */
     const Path *way;
 } Node;
@@ -49,6 +49,9 @@ typedef struct Flow {
     bool strict; /* what is passed leaves values exact */
     bool stale;  /* something came up that may make a passed line loud */
     bool broken; /* the program does not go as it says */
+    bool crowded; /* there are too many ways through passed lines to keep */
+    struct Path **direct; /* of an edge: the way that it is; NULL as long as none was asked for */
+    int searched;         /* ways that are kept besides */
 } Flow;
 
 /* What came up at a unit, in Facts.marks. */

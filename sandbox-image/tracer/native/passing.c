@@ -168,7 +168,7 @@ void passing_decide(Recorder *r, Facts *facts) {
     flow->strict = r->with_values && r->recording; /* later no more: what was chosen holds then too */
     flow->stale = false;
     ways_forget(flow);
-    if (flow->broken) {
+    if (flow->broken || flow->crowded) {
         return;
     }
     revising_take(facts, flow);

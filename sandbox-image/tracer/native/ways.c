@@ -2,8 +2,12 @@
  * until what is passed is decided anew. */
 #include "flow.h"
 
+/* A dispatch over many branches has as many ways as they have pairs. The list that they are looked up in must not get long. */
+enum { MOST_SEARCHED = 1024 };
+
 /* Forget the ways that were found. */
 void ways_forget(Flow *flow) {
+    flow->searched = 0;
     for (int i = 0; i < flow->count; i++) {
         flow->nodes[i].way = NULL;
         while (flow->nodes[i].paths != NULL) {
@@ -11,6 +15,10 @@ void ways_forget(Flow *flow) {
             flow->nodes[i].paths = path->next;
             PyMem_RawFree(path);
         }
+    }
+    for (int i = 0; flow->direct != NULL && i < flow->edge_count; i++) {
+        PyMem_RawFree(flow->direct[i]);
+        flow->direct[i] = NULL;
     }
 }
 
@@ -59,15 +67,15 @@ static bool has_line(const Facts *facts, const Node *node) {
     return !node->silent && node->line >= facts->low_line && node->line <= facts->high_line && facts->counters[node->line - facts->low_line] != 0;
 }
 
-/* Whether one node follows another at once. */
-static bool is_next(const Flow *flow, int from, int to) {
+/* Return the edge from one node to another, -1 for none. */
+static int edge_between(const Flow *flow, int from, int to) {
     const Node *start = &flow->nodes[from];
     for (int i = start->first; i < start->first + start->count; i++) {
         if (flow->edges[i] == to) {
-            return true;
+            return i;
         }
     }
-    return false;
+    return -1;
 }
 
 /* Search the way between two nodes, of which the second does not follow the first at once. Return how many are in between,
@@ -94,7 +102,7 @@ static Path *way_make(const Facts *facts, int from, int to, int count, const int
     if (path == NULL) {
         return NULL;
     }
-    *path = (Path){.next = end->paths, .from = from, .count = count, .node = (int32_t *)(path->lines + room + 1)};
+    *path = (Path){.from = from, .count = count, .node = (int32_t *)(path->lines + room + 1)};
     for (int at = to, i = count; i > 0;) {
         at = back[at];
         path->node[--i] = at;
@@ -112,27 +120,40 @@ static Path *way_make(const Facts *facts, int from, int to, int count, const int
     return path;
 }
 
+/* Return the way that is an edge; NULL when there is no memory. A search would take time for each node of the code: a literal of
+ * 16,000 lines has as many such ways. */
+static const Path *way_along(const Facts *facts, int edge, int from, int to) {
+    Flow *flow = facts->flow;
+    if (flow->direct == NULL) {
+        flow->direct = PyMem_RawCalloc((size_t)flow->edge_count, sizeof(Path *));
+    }
+    if (flow->direct != NULL && flow->direct[edge] == NULL) {
+        flow->direct[edge] = way_make(facts, from, to, 0, NULL);
+    }
+    return flow->direct != NULL ? flow->direct[edge] : NULL;
+}
+
 /* Return the way from one node to another, which is searched when it is asked for the first time; NULL when there is no memory. */
 const Path *ways_search(const Facts *facts, int from, int to) {
     Flow *flow = facts->flow;
+    int edge = edge_between(flow, from, to);
+    if (edge >= 0) {
+        return way_along(facts, edge, from, to);
+    }
     for (const Path *path = flow->nodes[to].paths; path != NULL; path = path->next) {
         if (path->from == from) {
             return path;
         }
     }
-    int count = 0;
-    int32_t *back = NULL;
-    if (!is_next(flow, from, to)) { /* a search takes time for each node of the code: a literal of 16,000 lines has as many ways */
-        back = PyMem_RawMalloc((size_t)flow->count * 2 * sizeof(int32_t));
-        if (back == NULL) {
-            return NULL;
-        }
-        count = search_back(flow, from, to, back);
-    }
-    Path *path = way_make(facts, from, to, count, back);
+    int32_t *back = PyMem_RawMalloc((size_t)flow->count * 2 * sizeof(int32_t));
+    Path *path = back != NULL ? way_make(facts, from, to, search_back(flow, from, to, back), back) : NULL;
     PyMem_RawFree(back);
     if (path != NULL) {
+        path->next = flow->nodes[to].paths;
         flow->nodes[to].paths = path;
+        if (++flow->searched > MOST_SEARCHED && !flow->crowded) {
+            flow->crowded = flow->stale = true; /* all its lines are loud from now on */
+        }
     }
     return path;
 }
