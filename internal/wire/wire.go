@@ -10,8 +10,10 @@ package wire
 
 import "fmt"
 
-// Version is the version of the protocol; READY carries it.
-const Version = 1
+// Version is the version of the protocol; READY carries it, and a worker refuses an image of another. It is raised whenever
+// a released worker and a newer image, or the other way round, would not understand each other: frames, their
+// fields, the layout of the trace memory, SupervisorTasks.
+const Version = 2
 
 // Type is a frame's type.
 type Type byte

@@ -379,7 +379,7 @@ func frame(t wire.Type, payload string) []byte {
 }
 
 const (
-	readyText = `{"v":1,"python":"3.13.0","tracer":"1","cgroup":"v2"}`
+	readyText = `{"v":2,"python":"3.13.0","tracer":"1","cgroup":"v2"}`
 	endText   = `{"exited":true,"exit_code":0}`
 )
 

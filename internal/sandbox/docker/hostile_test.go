@@ -25,7 +25,7 @@ def send(data):
     view = memoryview(data)
     while view:
         view = view[os.write(1, view):]
-send(frame(b"R", b'{"v":1,"python":"3.13.0","tracer":"1","cgroup":"v1"}'))
+send(frame(b"R", b'{"v":2,"python":"3.13.0","tracer":"1","cgroup":"v1"}'))
 head = sys.stdin.buffer.read(5)
 sys.stdin.buffer.read(struct.unpack(">I", head[1:])[0])
 `

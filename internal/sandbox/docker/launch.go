@@ -181,7 +181,7 @@ func (b *box) greet(ctx context.Context) error {
 		return fmt.Errorf("read READY: %w", err)
 	}
 	if b.ready.Version != wire.Version {
-		return fmt.Errorf("the sandbox image speaks protocol %d, this worker %d: run `make setup`", b.ready.Version, wire.Version)
+		return fmt.Errorf("the sandbox image speaks protocol %d, this worker %d: use the image of the worker's version, which `make setup` builds", b.ready.Version, wire.Version)
 	}
 	return b.conn.SetReadDeadline(time.Time{})
 }
