@@ -59,6 +59,9 @@ func (v *view) steps() {
 	r.multiFile, r.threads = spread(t)
 	r.walk(t)
 	v.outputShown = r.whole
+	if len(r.rows) == 0 {
+		return // an empty program
+	}
 	v.heading("The run, step by step")
 	v.writeRows(v.shorten(r.rows))
 }

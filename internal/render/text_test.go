@@ -313,6 +313,22 @@ func TestVerdict(t *testing.T) {
 }
 
 // TestEmptyResult renders a result with nothing in it: what a job that never ran has.
+// TestEmptyProgram checks that there is no heading without steps.
+func TestEmptyProgram(t *testing.T) {
+	t.Parallel()
+	got := text(t, fixture{Files: map[string]string{"main.py": ""}, Result: job.Result{Status: job.StatusOK, Tracer: job.TracerReport{Complete: true}, Trace: &trace.Trace{
+		Files:     []trace.File{{ID: 1, Path: "main.py"}},
+		Functions: []trace.Function{{ID: 1, Name: "<module>", File: 1, Kind: "module"}},
+		Events: []trace.Event{
+			{Seq: 1, Kind: trace.KindCall, Func: 1, Frame: 1, Depth: 1, Thread: 1},
+			{Seq: 2, Kind: trace.KindReturn, Func: 1, Frame: 1, Line: 1, Depth: 1, Thread: 1},
+		},
+	}}}, Options{Width: 80})
+	if want := "✓ Finished normally.\n  ok\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestEmptyResult(t *testing.T) {
 	t.Parallel()
 	got := text(t, fixture{Result: job.Result{Status: job.StatusCanceled}}, Options{Width: 80})
