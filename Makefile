@@ -90,6 +90,11 @@ bench-tracer: setup ## Measure what the tracer costs a program; the last line bu
 vuln: ## Look for known vulnerabilities in what we use (needs vuln.go.dev)
 	@go tool govulncheck ./...
 
+# An image that is asked for is built and run; otherwise one named in .env is.
+ifneq ($(origin IMAGE),file)
+up: export TRACEFLEET_IMAGE ?= $(IMAGE)
+endif
+
 .PHONY: up
 up: build image ## Start the whole fleet with Compose; SCALE=worker=3 for more workers
 	@deploy/compose/up.sh --scale $(SCALE)
